@@ -1,0 +1,3 @@
+bank! {
+    "code-review"
+}
