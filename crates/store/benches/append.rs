@@ -1,0 +1,2 @@
+//! Appends per second and time of a single append.
+fn main() {}

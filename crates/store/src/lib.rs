@@ -1,0 +1,23 @@
+//! The one SQLite database: migrations, typed tables, one writer. No policy.
+//! The proxy appends finished turns (`begin` when the request arrives, `append` when the answer is complete); everybody else
+//! reads them back, and the engine ends, hides and deletes sessions.
+
+mod body;
+mod checkpoint;
+mod error;
+mod event;
+mod lease;
+mod migrate;
+mod read;
+mod session;
+mod sessions;
+mod store;
+mod turn;
+mod writer;
+
+pub use error::{Error, Result};
+pub use event::{Event, NewEvent};
+pub use lease::Lease;
+pub use session::{EndReason, Session, SessionFilter, StateMatch};
+pub use store::{Options, Pending, Store};
+pub use turn::{Addition, Block, Kind, NewTurn, Outcome, Sampled, Scope, Turn, TurnFilter, TurnId, TurnSummary, Usage};

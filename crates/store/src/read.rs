@@ -1,0 +1,250 @@
+//! Turns read back: lists, one turn, its request body, a session's injected blocks, and where a conversation state was seen.
+
+use sqlx::sqlite::SqliteRow;
+use sqlx::{QueryBuilder, Row as _, Sqlite};
+
+use bytes::Bytes;
+
+use crate::body::{self, Encoded};
+use crate::{
+    Block, Error, Kind, Outcome, Result, Sampled, Scope, StateMatch, Store, Turn, TurnFilter, TurnId, TurnSummary,
+    Usage,
+};
+
+const SUMMARY: &str = "SELECT id, session, agent, kind, turn_no, step, dialect, upstream_dialect, upstream, model_asked, \
+    model_sent, started, first_byte, finished, status, outcome, error, stop, usage_input, usage_output, usage_cache_read, \
+    usage_cache_write, usage_reasoning, additions, user_text, body_len, weight_version, skill_generation, next_turn, \
+    user_id, workspace_id, memory_scope";
+const REST: &str = ", headers, block_hash, block_nth, block, answer_text, answer, prior_state, state, sampling, \
+    prompt_ids, sampled_ids, sampled_logprobs";
+
+fn json<T: serde::de::DeserializeOwned + Default>(row: &SqliteRow, column: &str) -> sqlx::Result<T> {
+    match row.try_get::<Option<&str>, _>(column)? {
+        Some(text) => serde_json::from_str(text).map_err(|e| sqlx::Error::Decode(Box::new(e))),
+        None => Ok(T::default()),
+    }
+}
+
+fn hash(row: &SqliteRow, column: &str) -> sqlx::Result<Option<u128>> {
+    let bytes: Option<&[u8]> = row.try_get(column)?;
+    let hash = bytes.map(<[u8; 16]>::try_from).transpose();
+    hash.map(|h| h.map(u128::from_be_bytes)).map_err(|e| sqlx::Error::Decode(Box::new(e)))
+}
+
+fn words<T>(row: &SqliteRow, column: &str, word: fn([u8; 4]) -> T) -> sqlx::Result<Vec<T>> {
+    let bytes: Option<&[u8]> = row.try_get(column)?;
+    let (words, _) = bytes.unwrap_or_default().as_chunks::<4>();
+    Ok(words.iter().map(|w| word(*w)).collect())
+}
+
+fn summary(row: &SqliteRow) -> sqlx::Result<TurnSummary> {
+    let count = |column| row.try_get::<Option<i64>, _>(column).map(|n| n.map(i64::cast_unsigned));
+    Ok(TurnSummary {
+        id: TurnId(row.try_get("id")?),
+        session: row.try_get("session")?,
+        agent: row.try_get("agent")?,
+        kind: Kind::from(row.try_get::<&str, _>("kind")?),
+        turn_no: row.try_get("turn_no")?,
+        step: row.try_get("step")?,
+        dialect: row.try_get("dialect")?,
+        upstream_dialect: row.try_get("upstream_dialect")?,
+        upstream: row.try_get("upstream")?,
+        model_asked: row.try_get("model_asked")?,
+        model_sent: row.try_get("model_sent")?,
+        started_ms: row.try_get("started")?,
+        first_byte_ms: row.try_get("first_byte")?,
+        finished_ms: row.try_get("finished")?,
+        status: row.try_get("status")?,
+        outcome: Outcome::from_column(row.try_get("outcome")?),
+        error: row.try_get("error")?,
+        stop: row.try_get("stop")?,
+        usage: Usage {
+            input: count("usage_input")?,
+            output: count("usage_output")?,
+            cache_read: count("usage_cache_read")?,
+            cache_write: count("usage_cache_write")?,
+            reasoning: count("usage_reasoning")?,
+        },
+        additions: json(row, "additions")?,
+        user_text: row.try_get("user_text")?,
+        request_len: row.try_get::<i64, _>("body_len")?.cast_unsigned(),
+        weight_version: row.try_get("weight_version")?,
+        skill_generation: row.try_get("skill_generation")?,
+        next_turn: row.try_get::<Option<i64>, _>("next_turn")?.map(TurnId),
+        scope: Scope {
+            user_id: row.try_get("user_id")?,
+            workspace_id: row.try_get("workspace_id")?,
+            memory_scope: row.try_get("memory_scope")?,
+        },
+    })
+}
+
+fn block(row: &SqliteRow) -> sqlx::Result<Option<Block>> {
+    let (Some(message_hash), Some(text)) = (hash(row, "block_hash")?, row.try_get("block")?) else { return Ok(None) };
+    Ok(Some(Block { message_hash, occurrence: row.try_get::<Option<u32>, _>("block_nth")?.unwrap_or(0), text }))
+}
+
+fn whole(row: &SqliteRow) -> sqlx::Result<Turn> {
+    let sampled = match row.try_get::<Option<&[u8]>, _>("sampled_ids")? {
+        Some(_) => Some(Sampled {
+            prompt_ids: words(row, "prompt_ids", u32::from_le_bytes)?,
+            ids: words(row, "sampled_ids", u32::from_le_bytes)?,
+            logprobs: words(row, "sampled_logprobs", f32::from_le_bytes)?,
+            sampling: row.try_get("sampling")?,
+        }),
+        None => None,
+    };
+    Ok(Turn {
+        summary: summary(row)?,
+        headers: json(row, "headers")?,
+        block: block(row)?,
+        answer_text: row.try_get("answer_text")?,
+        answer_json: row.try_get("answer")?,
+        prior_state: hash(row, "prior_state")?,
+        state_hash: hash(row, "state")?,
+        sampled,
+    })
+}
+
+/// One row of a body's chain: its number, and how it stands on the one before.
+fn link(row: &SqliteRow) -> sqlx::Result<(i64, Encoded)> {
+    let size = |column| row.try_get::<i64, _>(column).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+    let encoded = Encoded {
+        base: row.try_get("body_base")?,
+        depth: row.try_get("body_depth")?,
+        prefix: size("body_prefix")?,
+        suffix: size("body_suffix")?,
+        len: size("body_len")?,
+        hash: row.try_get::<i64, _>("body_hash")?.cast_unsigned(),
+        compressed: row.try_get("body_codec")?,
+        middle: row.try_get("body")?,
+    };
+    Ok((row.try_get("id")?, encoded))
+}
+
+impl Store {
+    /// Turns, newest first; oldest first with `filter.after`.
+    pub async fn turns(&self, filter: &TurnFilter) -> Result<Vec<TurnSummary>> {
+        let mut query = QueryBuilder::<Sqlite>::new(SUMMARY);
+        query.push(" FROM turns WHERE true");
+        if let Some(session) = &filter.session {
+            query.push(" AND session = ").push_bind(session.as_str());
+        }
+        if let Some(agent) = &filter.agent {
+            query.push(" AND agent = ").push_bind(agent.as_str());
+        }
+        if let Some(kind) = &filter.kind {
+            query.push(" AND kind = ").push_bind(kind.as_str());
+        }
+        if let Some(outcome) = filter.outcome {
+            query.push(" AND outcome = ").push_bind(outcome.as_str());
+        }
+        if let Some(turn_no) = filter.turn_no {
+            query.push(" AND turn_no = ").push_bind(turn_no);
+        }
+        if let Some(since) = filter.since_ms {
+            query.push(" AND started >= ").push_bind(since);
+        }
+        if let Some(until) = filter.until_ms {
+            query.push(" AND started < ").push_bind(until);
+        }
+        if let Some(before) = filter.before {
+            query.push(" AND id < ").push_bind(before.0);
+        }
+        if let Some(after) = filter.after {
+            query.push(" AND id > ").push_bind(after.0);
+        }
+        query.push(if filter.after.is_some() { " ORDER BY id LIMIT " } else { " ORDER BY id DESC LIMIT " });
+        query.push_bind(if filter.limit == 0 { 50 } else { filter.limit });
+        let rows = query.build().fetch_all(&self.shared.readers).await;
+        rows.and_then(|rows| rows.iter().map(summary).collect()).map_err(|e| self.shared.sqlx(&e))
+    }
+
+    /// One turn with its answer.
+    pub async fn turn(&self, id: TurnId) -> Result<Option<Turn>> {
+        let mut query = QueryBuilder::<Sqlite>::new(SUMMARY);
+        query.push(REST).push(" FROM turns WHERE id = ").push_bind(id.0);
+        let row = query.build().fetch_optional(&self.shared.readers).await;
+        row.and_then(|row| row.as_ref().map(whole).transpose()).map_err(|e| self.shared.sqlx(&e))
+    }
+
+    /// The request body, exactly as the client sent it.
+    pub async fn request_of(&self, id: TurnId) -> Result<Bytes> {
+        let rows = sqlx::query(
+            "WITH RECURSIVE chain (id, base) AS (
+                 SELECT id, body_base FROM turns WHERE id = ?
+                 UNION ALL
+                 SELECT t.id, t.body_base FROM chain JOIN turns t ON t.id = chain.base
+             )
+             SELECT id, body_base, body_depth, body_prefix, body_suffix, body_len, body_hash, body_codec, body
+             FROM turns WHERE id IN (SELECT id FROM chain) ORDER BY body_depth",
+        )
+        .bind(id.0)
+        .fetch_all(&self.shared.readers)
+        .await;
+        let chain: sqlx::Result<Vec<_>> = rows.and_then(|rows| rows.iter().map(link).collect());
+        let chain = chain.map_err(|e| self.shared.sqlx(&e))?;
+        if chain.is_empty() {
+            return Err(Error::NoSuchTurn(id.0));
+        }
+        let rebuilt = tokio::task::spawn_blocking(move || {
+            let mut base = (None, Vec::new());
+            for (turn, encoded) in chain {
+                if encoded.base != base.0 {
+                    return Err(body::RebuildError::Shape);
+                }
+                base = (Some(turn), body::rebuild(&encoded, &base.1)?);
+            }
+            Ok(Bytes::from(base.1))
+        });
+        let corrupt = |reason: String| Error::Corrupt {
+            path: self.shared.path.clone(),
+            reason: format!("turn {id}: {reason}"),
+            backups: crate::migrate::backups_of(&self.shared.path),
+        };
+        rebuilt.await.map_err(|e| corrupt(e.to_string()))?.map_err(|e| corrupt(e.to_string()))
+    }
+
+    /// The blocks injected into a session's messages, in the order in which they were.
+    pub async fn injections(&self, session: &str) -> Result<Vec<Block>> {
+        let rows = sqlx::query(
+            "SELECT block_hash, block_nth, block FROM turns WHERE session = ? AND block_hash IS NOT NULL ORDER BY id",
+        )
+        .bind(session)
+        .fetch_all(&self.shared.readers)
+        .await;
+        let mut blocks: Vec<Block> = rows
+            .and_then(|rows| rows.iter().filter_map(|row| block(row).transpose()).collect())
+            .map_err(|e| self.shared.sqlx(&e))?;
+        // What was injected first stays.
+        let mut seen = std::collections::HashSet::new();
+        blocks.retain(|b| seen.insert((b.message_hash, b.occurrence)));
+        Ok(blocks)
+    }
+
+    /// Where conversations had this state, newest first; which of them have gone on from it.
+    pub async fn session_by_state(&self, state: u128) -> Result<Vec<StateMatch>> {
+        let rows = sqlx::query(
+            "SELECT t.session, t.id, t.turn_no, t.step, t.finished, s.ended IS NOT NULL AS ended,
+                    EXISTS (SELECT 1 FROM turns n
+                            WHERE n.session = t.session AND n.id > t.id AND n.prior_state = t.state) AS continued
+             FROM turns t JOIN sessions s ON s.id = t.session
+             WHERE t.state = ? ORDER BY t.id DESC LIMIT 64",
+        )
+        .bind(state.to_be_bytes().to_vec())
+        .fetch_all(&self.shared.readers)
+        .await;
+        let found = |row: &SqliteRow| {
+            Ok(StateMatch {
+                session: row.try_get("session")?,
+                turn: TurnId(row.try_get("id")?),
+                turn_no: row.try_get("turn_no")?,
+                step: row.try_get("step")?,
+                continued: row.try_get("continued")?,
+                finished_ms: row.try_get("finished")?,
+                ended: row.try_get("ended")?,
+            })
+        };
+        rows.and_then(|rows| rows.iter().map(found).collect()).map_err(|e| self.shared.sqlx(&e))
+    }
+}
