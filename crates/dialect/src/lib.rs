@@ -1,0 +1,69 @@
+//! The LLM API dialects: parse, edit in place, translate, stream. Pure: no I/O.
+//! Bytes of a request or an answer come in from `proxy`; what they mean, and the bytes to send on, go back to it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+pub mod edit;
+pub mod error;
+pub mod json;
+pub mod query;
+pub mod quirks;
+pub mod request;
+pub mod tokens;
+
+pub use error::{ApiError, ErrorKind};
+pub use json::{Json, SyntaxError, Value};
+pub use query::user_words;
+pub use quirks::{MaxTokensField, Quirks};
+pub use request::{Hints, Message, Request, RequestEdit, RequestError, Role, chain, is_yes};
+pub use tokens::{count_tokens_estimate, estimate_tokens};
+
+/// One of the three wire forms in which agents and providers talk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Dialect {
+    /// OpenAI Chat Completions, `/v1/chat/completions`.
+    #[serde(rename = "openai-chat")]
+    Chat,
+    /// OpenAI Responses, `/v1/responses`.
+    #[serde(rename = "openai-responses")]
+    Responses,
+    /// Anthropic Messages, `/v1/messages`.
+    #[serde(rename = "anthropic-messages")]
+    Messages,
+}
+
+impl Dialect {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Chat, Self::Responses, Self::Messages];
+
+    /// The name used in configuration, journal and logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "openai-chat",
+            Self::Responses => "openai-responses",
+            Self::Messages => "anthropic-messages",
+        }
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The text names no dialect.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not an API dialect; use openai-chat, openai-responses or anthropic-messages")]
+pub struct UnknownDialect(pub String);
+
+impl FromStr for Dialect {
+    type Err = UnknownDialect;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|dialect| dialect.as_str() == name).ok_or_else(|| UnknownDialect(name.to_owned()))
+    }
+}

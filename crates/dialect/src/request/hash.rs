@@ -1,0 +1,94 @@
+//! Names for messages that stay the same in every form a client may send the message in.
+
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::Role;
+use crate::json::{Value, escape_at};
+use crate::query::user_words;
+
+/// Extends the name of a conversation by one message: equal beginnings have equal names.
+pub fn chain(state: u128, message: u128) -> u128 {
+    let mut both = [0; 32];
+    both[..16].copy_from_slice(&state.to_le_bytes());
+    both[16..].copy_from_slice(&message.to_le_bytes());
+    xxh3_128(&both)
+}
+
+/// Gathers what counts of a message. White space does not: texts are joined and broken differently by every client.
+#[derive(Default)]
+pub(crate) struct Digest {
+    text: Vec<u8>,
+    ids: Vec<u8>,
+}
+
+impl Digest {
+    /// Text of a JSON string as it stands there.
+    pub(crate) fn json_text(&mut self, text: Value<'_>) {
+        let Some(mut rest) = text.inner() else { return };
+        if text.is_escaped() {
+            while let Some(backslash) = rest.find('\\') {
+                self.push(&rest.as_bytes()[..backslash]);
+                let (character, used) = escape_at(&rest[backslash..]);
+                let mut buffer = [0; 4];
+                self.push(character.encode_utf8(&mut buffer).as_bytes());
+                rest = &rest[backslash + used..];
+            }
+        }
+        self.push(rest.as_bytes());
+    }
+
+    /// Text of a user's message: only the user's own words count. Returns whether there are any.
+    pub(crate) fn user_text(&mut self, text: Value<'_>) -> bool {
+        let Some(text) = text.as_str() else { return false };
+        let words = user_words(&text);
+        let before = self.text.len();
+        self.plain_text(&words);
+        self.text.len() > before
+    }
+
+    /// Plain text.
+    pub(crate) fn plain_text(&mut self, text: &str) {
+        self.push(text.as_bytes());
+    }
+
+    /// The id of a tool call or result.
+    pub(crate) fn id(&mut self, id: Option<Value<'_>>) {
+        self.plain_id(&id.and_then(Value::as_str).unwrap_or_default());
+    }
+
+    /// The same as plain text. Only letters and digits count: some agents clean ids for strict providers.
+    pub(crate) fn plain_id(&mut self, id: &str) {
+        self.ids.extend(id.bytes().filter(u8::is_ascii_alphanumeric));
+        self.ids.push(b' ');
+    }
+
+    /// The name; the digest is empty again afterwards. A message of which nothing counts is named by its raw text.
+    pub(crate) fn finish(&mut self, role: Role, fallback: Option<&str>) -> u128 {
+        if self.text.is_empty() && self.ids.is_empty() {
+            self.text.extend_from_slice(fallback.unwrap_or_default().as_bytes());
+        }
+        let role = match role {
+            Role::System => 1,
+            Role::User => 2,
+            Role::Assistant => 3,
+            Role::Tool => 4,
+        };
+        let hash = chain(chain(role, xxh3_128(&self.text)), xxh3_128(&self.ids));
+        self.text.clear();
+        self.ids.clear();
+        hash
+    }
+
+    /// Appends everything above the space. Written without branches: words are short.
+    fn push(&mut self, bytes: &[u8]) {
+        let start = self.text.len();
+        self.text.resize(start + bytes.len(), 0);
+        let room = &mut self.text[start..];
+        let mut kept = 0;
+        for byte in bytes {
+            room[kept] = *byte;
+            kept += usize::from(*byte > b' ');
+        }
+        self.text.truncate(start + kept);
+    }
+}
