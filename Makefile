@@ -1,0 +1,76 @@
+# run · test · lint · bench · package. Each target first installs what it needs on Debian and Ubuntu, once; elsewhere it
+# says what is missing. CARGO_FLAGS goes to every cargo call (CI: --locked).
+.DEFAULT_GOAL := run
+.PHONY: run test test-setup peers lint bench package
+
+CARGO_FLAGS ?=
+BUILD       := $(or $(CARGO_TARGET_DIR),target)
+VENV        := $(or $(METACLAW_TEST_VENV),tests/.venv)
+SKIPPED     := $(abspath $(BUILD))/skipped-peers.txt
+PEERS       := $(or $(METACLAW_PEERS),$(HOME)/.cache/metaclaw-peers)
+VERSION     := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+NAME        := metaclaw-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
+
+# Starts the service; the first start asks for what it needs to know.
+run:
+	@scripts/need cargo cc
+	cargo run --release $(CARGO_FLAGS) -p metaclaw-cli -- start
+
+# Everything there is to prove, the end-to-end tests included. cargo-nextest is used where it is installed.
+test: test-setup
+	@scripts/need cargo cc
+	cargo build $(CARGO_FLAGS) -p metaclaw-cli
+	@rm -f $(SKIPPED)
+	export METACLAW_SKIPPED=$(SKIPPED); status=0; \
+	if cargo nextest --version >/dev/null 2>&1; \
+	    then cargo nextest run $(CARGO_FLAGS) --workspace && cargo test $(CARGO_FLAGS) --workspace --doc; \
+	    else cargo test $(CARGO_FLAGS) --workspace --no-fail-fast; fi || status=$$?; \
+	if [ -e $(SKIPPED) ]; then echo "passed without their peer:"; sort -u $(SKIPPED); fi; exit $$status
+
+# The real SDKs that the tests drive, pinned, in a virtual environment.
+test-setup: $(VENV)/requirements.txt
+$(VENV)/requirements.txt: tests/clients/requirements.txt
+	@scripts/need venv
+	python3 -m venv --clear $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	cp $< $@
+
+# Real agents for the tests that skip without them (about 600 MB, into $(PEERS)).
+peers: $(PEERS)/codex/ready $(PEERS)/claude-code/ready
+$(PEERS)/codex/ready:
+	@scripts/need npm
+	npm install --silent --no-audit --no-fund --prefix $(@D) @openai/codex@0.171.0
+	touch $@
+$(PEERS)/claude-code/ready:
+	@scripts/need npm
+	npm install --silent --no-audit --no-fund --prefix $(@D) @anthropic-ai/claude-code@2.1.332
+	touch $@
+
+lint:
+	@scripts/need cargo cc
+	cargo fmt --all --check
+	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc $(CARGO_FLAGS) --workspace --no-deps --quiet
+	@if cargo deny --version >/dev/null 2>&1; then \
+	    cargo deny --workspace check bans licenses sources && \
+	    if cargo deny fetch db >/dev/null 2>&1; then cargo deny --workspace check advisories; \
+	    else echo "skipped: advisories, since their database cannot be reached"; fi; \
+	else echo "skipped: cargo-deny is not installed (cargo install --locked cargo-deny)"; fi
+
+# The figures of the README, measured here and now; prints a Markdown table.
+bench:
+	@scripts/need cargo cc wrk nginx
+	cargo build --release $(CARGO_FLAGS) -p metaclaw-cli -p metaclaw-tests --bin metaclaw --bin bench
+	$(BUILD)/release/bench
+
+# A tarball with the program, its licence and its shell completions, and the checksum beside it.
+package:
+	@scripts/need cargo cc
+	cargo build --release $(CARGO_FLAGS) -p metaclaw-cli
+	rm -rf $(BUILD)/package/$(NAME)
+	mkdir -p $(BUILD)/package/$(NAME)/completions
+	cp $(BUILD)/release/metaclaw README.md LICENSE CHANGELOG.md $(BUILD)/package/$(NAME)/
+	for shell in bash zsh fish; do \
+	    $(BUILD)/release/metaclaw completion $$shell >$(BUILD)/package/$(NAME)/completions/metaclaw.$$shell || exit 1; done
+	tar -C $(BUILD)/package --owner=0 --group=0 --sort=name -czf $(BUILD)/package/$(NAME).tar.gz $(NAME)
+	cd $(BUILD)/package && sha256sum $(NAME).tar.gz | tee $(NAME).tar.gz.sha256

@@ -1,0 +1,64 @@
+//! Programs of other people that tests run against, where they are installed: SDKs in the tests' own virtual environment,
+//! and the peers of `$METACLAW_PEERS` (default `~/.cache/metaclaw-peers`). A test whose peer is missing says so and passes.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The repository's root.
+pub fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the repository")
+}
+
+/// The Python of `tests/.venv`, where `make test` put the SDKs.
+pub fn python() -> Option<PathBuf> {
+    let folder = std::env::var_os("METACLAW_TEST_VENV").map_or_else(|| repository().join("tests/.venv"), PathBuf::from);
+    found(folder.join("bin/python"), "the Python SDKs (run `make test`)")
+}
+
+/// A file of an installed peer; `ready` marks a finished installation.
+pub fn peer(name: &str, file: &str) -> Option<PathBuf> {
+    let cache = std::env::var_os("METACLAW_PEERS").map(PathBuf::from).or_else(|| {
+        let home = std::env::var_os("HOME")?;
+        Some(Path::new(&home).join(".cache/metaclaw-peers"))
+    })?;
+    let folder = cache.join(name);
+    found(folder.join("ready"), &format!("the peer {name:?}"))?;
+    found(folder.join(file), &format!("{file:?} of the peer {name:?}"))
+}
+
+fn found(path: PathBuf, what: &str) -> Option<PathBuf> {
+    if path.exists() {
+        return Some(path);
+    }
+    let line = format!("SKIPPED: {what} is not installed ({} is missing)\n", path.display());
+    eprint!("{line}");
+    // Test runners hide the output of a test that passes; `make test` shows this file at its end.
+    if let Some(list) = std::env::var_os("METACLAW_SKIPPED") {
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(list);
+        file.and_then(|mut file| file.write_all(line.as_bytes())).ok();
+    }
+    assert!(std::env::var_os("METACLAW_NO_SKIP").is_none(), "{what} is missing and METACLAW_NO_SKIP is set");
+    None
+}
+
+/// Runs a scenario of `tests/clients/SCRIPT` against a host and returns what the SDK saw.
+///
+/// # Panics
+/// When the script fails.
+pub async fn sdk(python: &Path, script: &str, addr: &str, key: &str, scenario: &str) -> serde_json::Value {
+    let base = if script.starts_with("openai") { format!("http://{addr}/v1") } else { format!("http://{addr}") };
+    let mut command = tokio::process::Command::new(python);
+    command
+        .arg(repository().join("tests/clients").join(script))
+        .args([&base, key, scenario])
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("PYTHONIOENCODING", "utf-8")
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .kill_on_drop(true);
+    let output = crate::within(scenario, command.output()).await.expect("python runs");
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{script} {scenario} failed:\n{err}");
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|e| panic!("{script} {scenario} printed no JSON ({e}): {err}"))
+}
