@@ -1,0 +1,141 @@
+//! The folder where everything of the user lives, and the names inside it.
+//! In: the environment, read once by the caller. Out: absolute paths.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::ConfigError;
+
+/// `~/.metaclaw`, or what `METACLAW_HOME` names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Home {
+    dir: PathBuf,
+    user: Option<PathBuf>,
+}
+
+impl Home {
+    /// Finds the folder. `var` looks a variable of the environment up; an empty variable counts as unset.
+    pub fn from_env(var: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let set = |name: &str| var(name).filter(|value| !value.trim().is_empty());
+        let user = set("HOME").or_else(|| set("USERPROFILE")).map(PathBuf::from);
+        let dir = match set("METACLAW_HOME") {
+            Some(dir) => expand_tilde(dir.trim(), user.as_deref()),
+            None => user.clone().ok_or(ConfigError::NoHome)?.join(".metaclaw"),
+        };
+        if !dir.is_absolute() {
+            return Err(ConfigError::NoHome);
+        }
+        Ok(Self { dir, user })
+    }
+
+    /// A home at a given place, for tests and for tools that were told one.
+    #[must_use]
+    pub fn at(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into(), user: None }
+    }
+
+    /// The folder itself.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// `config.yaml`
+    #[must_use]
+    pub fn config_path(&self) -> PathBuf {
+        self.dir.join("config.yaml")
+    }
+
+    /// `metaclaw.db`
+    #[must_use]
+    pub fn db_path(&self) -> PathBuf {
+        self.dir.join("metaclaw.db")
+    }
+
+    /// Where skills live unless `skills.dir` says otherwise.
+    #[must_use]
+    pub fn skills_dir(&self) -> PathBuf {
+        self.dir.join("skills")
+    }
+
+    /// The socket of the control API.
+    #[must_use]
+    pub fn socket_path(&self) -> PathBuf {
+        self.dir.join("control.sock")
+    }
+
+    /// The process id of the service that listens on `port`.
+    #[must_use]
+    pub fn pid_path(&self, port: u16) -> PathBuf {
+        self.dir.join(format!("metaclaw_{port}.pid"))
+    }
+
+    /// Held by the running service for as long as it lives; tells a live owner from a stale pid file.
+    #[must_use]
+    pub fn lock_path(&self) -> PathBuf {
+        self.dir.join("service.lock")
+    }
+
+    /// The log of a service in the background.
+    #[must_use]
+    pub fn log_path(&self) -> PathBuf {
+        self.dir.join("metaclaw.log")
+    }
+
+    /// Where deleted skills and replaced files wait to be taken back.
+    #[must_use]
+    pub fn trash_dir(&self) -> PathBuf {
+        self.dir.join("trash")
+    }
+
+    /// Makes the folder (0700). An existing folder that others may enter is closed to them.
+    pub fn ensure(&self) -> io::Result<()> {
+        fs::create_dir_all(&self.dir)?;
+        close_to_others(&self.dir, 0o700)
+    }
+
+    /// A path from the settings as an absolute path. `~/.metaclaw` stands for this home, wherever it is;
+    /// `~` for the user's home; what is relative stands in this home.
+    #[must_use]
+    pub fn resolve(&self, text: &str) -> PathBuf {
+        let text = text.trim();
+        if let Some(rest) = text.strip_prefix("~/.metaclaw").or_else(|| text.strip_prefix("~\\.metaclaw")) {
+            if rest.is_empty() {
+                return self.dir.clone();
+            }
+            if let Some(rest) = rest.strip_prefix(['/', '\\']) {
+                return self.dir.join(rest);
+            }
+        }
+        let path = expand_tilde(text, self.user.as_deref());
+        if path.is_absolute() { path } else { self.dir.join(path) }
+    }
+}
+
+fn expand_tilde(text: &str, user: Option<&Path>) -> PathBuf {
+    match (user, text) {
+        (Some(user), "~") => user.to_path_buf(),
+        (Some(user), _) => match text.strip_prefix("~/").or_else(|| text.strip_prefix("~\\")) {
+            Some(rest) => user.join(rest),
+            None => PathBuf::from(text),
+        },
+        (None, _) => PathBuf::from(text),
+    }
+}
+
+/// Takes the rights of group and others away. Does nothing where there are no such rights.
+#[cfg(unix)]
+pub(crate) fn close_to_others(path: &Path, mode: u32) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let now = fs::metadata(path)?.permissions().mode();
+    if now & 0o077 != 0 {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+pub(crate) fn close_to_others(_path: &Path, _mode: u32) -> io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! The keys of everything around: WeChat, OpenRouter, old record files, control API, log.
+
+use super::Effect::{Accepted, Later, Live};
+use super::{int, section};
+use crate::Kind::{Bool, Choice, List, Path, Text, Url};
+use crate::LogLevel;
+
+const ROUTING: &str = "route, fallback models and data policy are not sent in this release";
+
+section! {
+    /// WeChat through OpenClaw.
+    WeChat [.wechat] "wechat." wechat_rows {
+        /// Whether OpenClaw is linked with WeChat.
+        enabled: bool = false, Bool, Later("WeChat is linked in a later release");
+    }
+}
+
+section! {
+    /// Options of OpenRouter, used when llm.provider is openrouter.
+    OpenRouter [.openrouter] "openrouter." openrouter_rows {
+        /// The name that OpenRouter shows for the requests.
+        app_name: String = "MetaClaw".to_owned(), Text, Live;
+        /// The address that OpenRouter shows with it.
+        app_url: String = String::new(), Url, Live;
+        /// How OpenRouter chooses: fallback, price, throughput or latency.
+        route: String = "fallback".to_owned(), Choice { of: &["fallback", "price", "throughput", "latency"] }, Later(ROUTING);
+        /// Models that OpenRouter tries next.
+        fallback_models: Vec<String> = Vec::new(), List, Later(ROUTING);
+        /// Whether OpenRouter may use providers that keep data: allow or deny.
+        data_policy: String = String::new(), Choice { of: &["allow", "deny"] }, Later(ROUTING);
+    }
+}
+
+section! {
+    /// The old record files.
+    Record [.record] "record." record_rows {
+        /// Every turn is in the journal.
+        enabled: bool = true, Bool, Accepted("every turn is in the journal; see metaclaw turns");
+        /// Every turn is in the journal.
+        dir: String = "records".to_owned(), Path, Accepted("every turn is in the journal; see metaclaw turns");
+    }
+}
+
+section! {
+    /// The control API, which the app and the command line use.
+    Control [.control] "control." control_rows {
+        /// Whether the control API is also served over TCP on this machine, for a browser; it needs the token that
+        /// `metaclaw status` shows.
+        tcp: bool = false, Bool, Live;
+        /// The port for it; 0 = any free one.
+        tcp_port: u16 = 0, int(0, 65_535), Live;
+    }
+}
+
+section! {
+    /// The log.
+    Log [.log] "log." log_rows {
+        /// How much is written.
+        level: LogLevel = LogLevel::Info, Choice { of: LogLevel::WORDS }, Live;
+        /// A file of this size is closed and a new one begun.
+        max_mb: u32 = 10, int(1, 10_000), Live;
+        /// So many closed files are kept.
+        keep_files: u32 = 5, int(0, 1_000), Live;
+    }
+}

@@ -1,0 +1,289 @@
+//! Where requests go: the provider section and its preset as one ready-made answer.
+//! In: the typed settings. Out: addresses, credentials, models and quirks for `proxy`, or what the user has to do first.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use crate::base_url::BaseUrl;
+use crate::preset::{Preset, preset};
+use crate::{AuthMethod, Config, LlmDialect, Secret};
+
+/// A provider that can be asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Upstream {
+    /// The id of its preset.
+    pub provider: String,
+    /// The base of its endpoints, with version path and without a slash at the end.
+    pub base_url: String,
+    /// The dialect there: `openai-chat`, `openai-responses` or `anthropic-messages`.
+    pub dialect: &'static str,
+    /// Further dialects of the provider, each with its base. Empty if the user chose a dialect.
+    pub also: Vec<(&'static str, String)>,
+    /// How to identify.
+    pub credentials: Credentials,
+    /// The model that answers; empty = the one that was asked for.
+    pub model_id: String,
+    /// Other models for some of the names that are asked for.
+    pub model_map: BTreeMap<String, String>,
+    /// What its API refuses, in the form of `dialect::Quirks`.
+    pub quirks: serde_json::Value,
+    /// Headers to add to every request.
+    pub headers: Vec<(String, Secret)>,
+    /// Runs on this machine.
+    pub local: bool,
+    models: &'static BTreeMap<String, String>,
+}
+
+/// How MetaClaw identifies itself to a provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Credentials {
+    /// Not at all.
+    None,
+    /// With this key: `x-api-key` in Anthropic's dialect, else `Authorization: Bearer`.
+    Key(Secret),
+    /// With what the agent sent.
+    Caller,
+}
+
+/// Why nobody can be asked yet, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: {todo}")]
+pub struct NotConfigured {
+    /// The key that is missing or wrong.
+    pub key: &'static str,
+    /// What is the matter.
+    pub what: String,
+    /// What to do about it.
+    pub todo: String,
+}
+
+static NO_MODELS: BTreeMap<String, String> = BTreeMap::new();
+
+/// The part of the settings that describes one provider.
+struct Described<'c> {
+    provider: &'c str,
+    auth: AuthMethod,
+    api_base: &'c str,
+    api_key: &'c Secret,
+    model_id: &'c str,
+    dialect: LlmDialect,
+    key_names: [&'static str; 3],
+}
+
+impl Config {
+    /// The provider that answers, or what the user has to do first.
+    pub fn upstream(&self) -> Result<Upstream, NotConfigured> {
+        let mut upstream = describe(&Described {
+            provider: &self.llm.provider,
+            auth: self.llm.auth_method,
+            api_base: &self.llm.api_base,
+            api_key: &self.llm.api_key,
+            model_id: &self.llm.model_id,
+            dialect: self.llm.dialect,
+            key_names: ["llm.provider", "llm.api_base", "llm.api_key"],
+        })?;
+        upstream.model_map.clone_from(&self.llm.model_map);
+        self.add_headers(&mut upstream);
+        Ok(upstream)
+    }
+
+    /// The provider that is asked when the first one cannot answer, if there is one.
+    pub fn fallback(&self) -> Result<Option<Upstream>, NotConfigured> {
+        let fallback = &self.llm.fallback;
+        if fallback.provider.is_empty() && fallback.api_base.is_empty() {
+            return Ok(None);
+        }
+        let mut upstream = describe(&Described {
+            provider: if fallback.provider.is_empty() { "custom" } else { &fallback.provider },
+            auth: AuthMethod::ApiKey,
+            api_base: &fallback.api_base,
+            api_key: &fallback.api_key,
+            model_id: &fallback.model_id,
+            dialect: fallback.dialect,
+            key_names: ["llm.fallback.provider", "llm.fallback.api_base", "llm.fallback.api_key"],
+        })?;
+        if upstream.model_id.is_empty() {
+            return Err(NotConfigured {
+                key: "llm.fallback.model_id",
+                what: "the fallback has no model".to_owned(),
+                todo: "set llm.fallback.model_id; the names of the first provider mean nothing there".to_owned(),
+            });
+        }
+        if upstream.provider == "openrouter" {
+            self.add_openrouter(&mut upstream);
+        }
+        Ok(Some(upstream))
+    }
+
+    fn add_headers(&self, upstream: &mut Upstream) {
+        if upstream.provider == "openrouter" {
+            self.add_openrouter(upstream);
+        }
+        for (name, value) in &self.llm.headers {
+            upstream.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+            upstream.headers.push((name.clone(), value.clone()));
+        }
+    }
+
+    fn add_openrouter(&self, upstream: &mut Upstream) {
+        for (name, value) in [("X-Title", &self.openrouter.app_name), ("HTTP-Referer", &self.openrouter.app_url)] {
+            if !value.is_empty() {
+                upstream.headers.push((name.to_owned(), Secret::plain(value)));
+            }
+        }
+    }
+}
+
+impl Upstream {
+    /// The model to send for the one that was asked for: an entry of `llm.model_map`, else `llm.model_id`, else the
+    /// name itself. `None` if there is neither.
+    #[must_use]
+    pub fn model_for<'a>(&'a self, asked: Option<&'a str>) -> Option<Cow<'a, str>> {
+        let mapped = asked.and_then(|asked| mapped(&self.model_map, asked));
+        let chosen = mapped.or_else(|| Some(self.model_id.as_str()).filter(|id| !id.is_empty())).or(asked)?;
+        Some(Cow::Borrowed(self.models.get(chosen).map_or(chosen, String::as_str)))
+    }
+
+    /// The base for a dialect, if the provider serves it.
+    #[must_use]
+    pub fn base_for(&self, dialect: &str) -> Option<&str> {
+        if dialect == self.dialect {
+            return Some(&self.base_url);
+        }
+        self.also.iter().find(|(known, _)| *known == dialect).map(|(_, base)| base.as_str())
+    }
+}
+
+/// The entry for a name; of the entries that end in `*`, the longest that fits.
+fn mapped<'m>(map: &'m BTreeMap<String, String>, asked: &str) -> Option<&'m str> {
+    if let Some(exact) = map.get(asked) {
+        return Some(exact);
+    }
+    map.iter()
+        .filter_map(|(pattern, model)| Some((pattern.strip_suffix('*')?, model)))
+        .filter(|(prefix, _)| asked.starts_with(prefix))
+        .max_by_key(|(prefix, _)| prefix.len())
+        .map(|(_, model)| model.as_str())
+}
+
+fn describe(from: &Described<'_>) -> Result<Upstream, NotConfigured> {
+    let [provider_key, base_key, secret_key] = from.key_names;
+    let named = preset(from.provider);
+    if let Some(later) = named.and_then(|preset| preset.later.as_ref()) {
+        return Err(NotConfigured { key: provider_key, what: format!("provider {}", from.provider), todo: later.clone() });
+    }
+    let base_text = match (from.api_base.is_empty(), named) {
+        (false, _) => from.api_base,
+        (true, Some(preset)) if !preset.api_base.is_empty() => &preset.api_base,
+        (true, _) => {
+            return Err(NotConfigured {
+                key: base_key,
+                what: "no provider is set up".to_owned(),
+                todo: format!("run `metaclaw setup`, or set {provider_key} or {base_key}"),
+            });
+        }
+    };
+    let base = BaseUrl::parse(base_text).map_err(|allowed| NotConfigured {
+        key: base_key,
+        what: format!("{base_key} is no address"),
+        todo: format!("write {allowed}"),
+    })?;
+    // `custom` with a known host is that provider; a named provider behind another host keeps its own quirks.
+    let known = named.filter(|preset| preset.id != "custom").or_else(|| base.preset()).or(named);
+    let own_host = base.preset().is_some_and(|preset| known.is_some_and(|known| known.id == preset.id));
+    let dialect = dialect_of(from.dialect, known, &base);
+    let also = match from.dialect {
+        LlmDialect::Auto if own_host => doors(known, &base, dialect),
+        _ => Vec::new(),
+    };
+    let local = known.is_some_and(|preset| preset.local) || base.is_loopback();
+    let credentials = credentials(from, known, local, secret_key)?;
+    Ok(Upstream {
+        provider: known.map_or_else(|| from.provider.to_owned(), |preset| preset.id.clone()),
+        base_url: base.for_dialect(dialect),
+        dialect,
+        also,
+        credentials,
+        model_id: from.model_id.trim().to_owned(),
+        model_map: BTreeMap::new(),
+        quirks: known.map_or_else(|| serde_json::json!({}), |preset| preset.quirks.clone()),
+        headers: Vec::new(),
+        local,
+        models: known.filter(|_| own_host).map_or(&NO_MODELS, |preset| &preset.models),
+    })
+}
+
+/// The chosen dialect; else what the address itself says (`/anthropic`), else the provider's.
+fn dialect_of(chosen: LlmDialect, known: Option<&Preset>, base: &BaseUrl) -> &'static str {
+    let told = match chosen {
+        LlmDialect::Auto if base.path().split('/').any(|part| part == "anthropic") => "anthropic-messages",
+        LlmDialect::Auto => known.map_or("openai-chat", |preset| preset.dialect.as_str()),
+        other => other.as_str(),
+    };
+    LlmDialect::WORDS.iter().find(|word| **word == told).copied().unwrap_or("openai-chat")
+}
+
+fn doors(known: Option<&Preset>, base: &BaseUrl, dialect: &str) -> Vec<(&'static str, String)> {
+    let Some(preset) = known else { return Vec::new() };
+    let own = BaseUrl::parse(&preset.api_base).ok().map(|own| (preset.dialect.clone(), own.path().to_owned()));
+    let others = preset.also.iter().map(|door| (door.dialect.clone(), door.path.clone()));
+    own.into_iter()
+        .chain(others)
+        .filter(|(other, _)| other != dialect)
+        .filter_map(|(other, path)| {
+            let word = LlmDialect::WORDS.iter().find(|word| **word == other)?;
+            Some((*word, base.with_path(&path)))
+        })
+        .collect()
+}
+
+fn credentials(
+    from: &Described<'_>,
+    known: Option<&Preset>,
+    local: bool,
+    secret_key: &'static str,
+) -> Result<Credentials, NotConfigured> {
+    if from.auth == AuthMethod::Passthrough {
+        return Ok(Credentials::Caller);
+    }
+    if !from.api_key.is_empty() {
+        return Ok(Credentials::Key(from.api_key.clone()));
+    }
+    if let Some(problem) = from.api_key.problem() {
+        return Err(NotConfigured {
+            key: secret_key,
+            what: format!("{secret_key} leads nowhere"),
+            todo: format!("{problem}; provide it, or set {secret_key} anew"),
+        });
+    }
+    if from.api_key.is_configured() {
+        return Err(NotConfigured {
+            key: secret_key,
+            what: format!("{secret_key} was not fetched"),
+            todo: "check that the keychain is unlocked and start again".to_owned(),
+        });
+    }
+    if from.auth == AuthMethod::OauthToken {
+        return Err(NotConfigured {
+            key: "llm.auth_method",
+            what: "auth_method oauth_token".to_owned(),
+            todo: format!(
+                "subscriptions are signed in to in a later release; set llm.auth_method to api_key and {secret_key} to a key"
+            ),
+        });
+    }
+    match known {
+        Some(preset) if !local && preset.id != "custom" => Err(NotConfigured {
+            key: secret_key,
+            what: format!("{} needs a key", preset.label),
+            todo: match (&preset.key_url, &preset.key_env) {
+                (Some(url), Some(env)) => {
+                    format!("make one at {url} and set {secret_key}, or set it to env:{env} if that variable holds it")
+                }
+                _ => format!("set {secret_key}"),
+            },
+        }),
+        // Servers of one's own often need no key.
+        _ => Ok(Credentials::None),
+    }
+}
