@@ -6,18 +6,27 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+mod carry;
+mod decode;
 pub mod edit;
+mod encode;
 pub mod error;
+pub mod ir;
 pub mod json;
 pub mod query;
 pub mod quirks;
+pub mod relay;
 pub mod request;
+mod sequence;
+pub mod sse;
 pub mod tokens;
 
 pub use error::{ApiError, ErrorKind};
+pub use ir::{Answer, Block, Event, Fold, Reasoning, Stop, ToolCall, Usage};
 pub use json::{Json, SyntaxError, Value};
 pub use query::user_words;
 pub use quirks::{MaxTokensField, Quirks};
+pub use relay::{End, Finished, Relay, RelaySpec, Relayed, keepalive, relay_whole};
 pub use request::{Hints, Message, Request, RequestEdit, RequestError, Role, chain, is_yes};
 pub use tokens::{count_tokens_estimate, estimate_tokens};
 
