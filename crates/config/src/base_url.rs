@@ -37,16 +37,19 @@ impl BaseUrl {
             None => ("https", text),
         };
         let rest = rest.split(['?', '#']).next().unwrap_or_default();
-        let uri: Uri =
-            format!("{scheme}://{rest}").parse().map_err(|_| "an http:// or https:// address".to_owned())?;
+        let uri: Uri = format!("{scheme}://{rest}").parse().map_err(|_| "an http:// or https:// address".to_owned())?;
         let authority = uri.authority().ok_or("an address with a host")?.clone();
         if authority.as_str().contains('@') {
             return Err("an address without a name or password in it; keys belong in the key of the section".to_owned());
         }
-        if authority.host().is_empty() || authority.as_str().ends_with(':') {
-            return Err("an address with a host".to_owned());
+        let port_unread = authority.as_str().len() > authority.host().len() && authority.port_u16().is_none();
+        if authority.host().is_empty() || port_unread {
+            return Err("an address with a host, and a port from 1 to 65535 if any".to_owned());
         }
-        if !authority.host().contains(['.', ':']) && !authority.host().eq_ignore_ascii_case("localhost") && !text.contains("://") {
+        if !authority.host().contains(['.', ':'])
+            && !authority.host().eq_ignore_ascii_case("localhost")
+            && !text.contains("://")
+        {
             // `openai` alone is a provider, not an address.
             return Err("an http:// or https:// address".to_owned());
         }
@@ -120,9 +123,9 @@ impl BaseUrl {
 }
 
 fn ends_in_version(path: &str) -> bool {
-    path.rsplit('/').next().is_some_and(|last| {
-        last.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-    })
+    path.rsplit('/')
+        .next()
+        .is_some_and(|last| last.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())))
 }
 
 fn strip_suffix_ignore_case<'p>(path: &'p str, suffix: &str) -> Option<&'p str> {

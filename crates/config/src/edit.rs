@@ -114,17 +114,16 @@ fn edit_one(text: &str, file: &Path, edit: &Edit) -> Result<(String, Change), Ed
         }
     };
     let path = target.row.key.path;
-    let shown = |text: &str| -> Result<Value, EditError> {
-        let reading = read_document(&Document::parse(text).map_err(syntax)?);
-        Ok(reading.loaded.config.get(path).unwrap_or(Value::Null))
-    };
+    let shown = |document: &Document| read_document(document).loaded.config.get(path).unwrap_or(Value::Null);
+    let before = shown(&document);
+    let after = if next == text { before.clone() } else { shown(&Document::parse(&next).map_err(syntax)?) };
     let change = Change {
         key: match &target.entry {
             Some(entry) => format!("{path}.{entry}"),
             None => path.to_owned(),
         },
-        before: shown(text)?,
-        after: shown(&next)?,
+        before,
+        after,
         written: next != text,
         effect: target.row.key.effect,
     };

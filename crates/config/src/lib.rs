@@ -33,11 +33,11 @@ pub use file::{apply, create, get, set, unset};
 pub use first::{Answers, first_config};
 pub use home::Home;
 pub use listen::Listen;
-pub use load::{Loaded, Source, load, load_with, parse};
+pub use load::{Loaded, Shown, Source, load, load_with, parse};
 pub use preset::{Door, Preset, preset, presets};
 pub use secret::{LocalSecrets, Reference, Secret, SecretMap, Secrets, generate_key};
 pub use table::{
-    Calendar, Config, Control, Effect, Fallback, Key, Llm, Log, Memory, OpenRouter, Opd, Proxy, Record, Rl, Scheduler,
+    Calendar, Config, Control, Effect, Fallback, Key, Llm, Log, Memory, Opd, OpenRouter, Proxy, Record, Rl, Scheduler,
     Skills, Synergy, WeChat, keys,
 };
 pub use upstream::{Credentials, NotConfigured, Upstream};

@@ -33,7 +33,11 @@ impl Config {
                  proxy.api_key KEY), give it to your agents, and restart. To end this message, set proxy.host to 127.0.0.1",
                 self.proxy.host
             );
-            let addr = if asked.is_ipv6() && !asked.is_unspecified() { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
+            let addr = if asked.is_ipv6() && !asked.is_unspecified() {
+                Ipv6Addr::LOCALHOST.into()
+            } else {
+                Ipv4Addr::LOCALHOST.into()
+            };
             return Listen { addr: SocketAddr::new(addr, port), refused: Some(reason), concern: None };
         }
         let concern = (key.len() < 16).then(|| {

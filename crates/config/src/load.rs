@@ -13,7 +13,7 @@ use crate::base_url::BaseUrl;
 use crate::preset::{preset, presets};
 use crate::secret::{LocalSecrets, Secrets};
 use crate::suggest::nearest;
-use crate::table::{Row, is_section, row, rows};
+use crate::table::{Key, Row, is_section, keys, row, rows};
 use crate::value::{Setting, Wrong};
 use crate::yaml::{Body, Document, Node, Style};
 use crate::{Config, ConfigError, Kind, Problem, RetrievalMode, Secret, Warning};
@@ -36,6 +36,18 @@ pub struct Source {
     pub line: usize,
     /// The old name under which it stands there.
     pub alias: Option<&'static str>,
+}
+
+/// One row of `config show` and of the settings page.
+#[derive(Debug, Clone, Serialize)]
+pub struct Shown {
+    /// The key, with its kind, default, text and effect.
+    #[serde(flatten)]
+    pub key: &'static Key,
+    /// Its value; of secrets only whether they are set, or their reference.
+    pub value: Value,
+    /// Where it stands in the file; `None` = the default holds.
+    pub source: Option<Source>,
 }
 
 /// Reads a file; `env:` and `file:` references are fetched.
@@ -66,9 +78,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String, ConfigError> {
                 message: "this is no UTF-8 text; save the file as UTF-8".to_owned(),
             }
         }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err(ConfigError::Missing { file: path.to_path_buf() })
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(ConfigError::Missing { file: path.to_path_buf() }),
         Err(error) => Err(unreadable(error)),
     }
 }
@@ -166,8 +176,11 @@ impl Reader {
     }
 
     fn key(&mut self, row: &'static Row, path: &str, value: &Node, line: usize) {
-        // A key without a value is a key that is not set.
-        if value.is_null() {
+        // A key without a value is a key that is not set; so is an empty text where an empty text means nothing.
+        let text =
+            matches!(row.key.kind, Kind::Text | Kind::Secret | Kind::Url | Kind::List | Kind::Map | Kind::SecretMap);
+        let empty = !text && value.text().is_some_and(|text| text.trim().is_empty());
+        if value.is_null() || empty {
             return;
         }
         match row.key.aliases.iter().copied().find(|alias| *alias == path) {
@@ -343,6 +356,17 @@ impl Loaded {
         if problems.is_empty() { Ok(()) } else { Err(ConfigError::Invalid { file: file.to_path_buf(), problems }) }
     }
 
+    /// Every key with its value and where it comes from, in the order of the table.
+    #[must_use]
+    pub fn show(&self) -> Vec<Shown> {
+        let shown = |(row, key): (&Row, &'static Key)| Shown {
+            key,
+            value: (row.show)(&self.config),
+            source: self.sources.get(key.path).cloned(),
+        };
+        rows().iter().zip(keys()).map(shown).collect()
+    }
+
     /// Where the value of a key comes from; `None` = its default.
     #[must_use]
     pub fn source(&self, key: &str) -> Option<&Source> {
@@ -368,6 +392,10 @@ impl Config {
                 allowed: nearest(key).map_or_else(|| "see metaclaw config show".to_owned(), str::to_owned),
             });
         };
+        if says_nothing(text, &row.key.kind) {
+            (row.reset)(self);
+            return Ok(());
+        }
         let node = text_node(text, &row.key.kind);
         (row.read)(self, &node, &row.key.kind).map_err(|wrong| Problem {
             line: 0,
@@ -381,19 +409,14 @@ impl Config {
     /// The keys whose values differ, for telling what a changed file changes.
     #[must_use]
     pub fn changed(&self, other: &Self) -> Vec<&'static str> {
-        let mut probe = self.clone();
-        rows()
-            .iter()
-            .filter(|row| {
-                // Copying one key over and comparing sees secrets too, which are never shown.
-                (row.copy)(&mut probe, other);
-                let same = probe == *self;
-                (row.copy)(&mut probe, self);
-                !same
-            })
-            .map(|row| row.key.path)
-            .collect()
+        rows().iter().filter(|row| !(row.same)(self, other)).map(|row| row.key.path).collect()
     }
+}
+
+/// An empty text at a key where an empty text means nothing: its default holds.
+fn says_nothing(text: &str, kind: &Kind) -> bool {
+    let may_be_empty = matches!(kind, Kind::Text | Kind::Secret | Kind::Url | Kind::List | Kind::Map | Kind::SecretMap);
+    !may_be_empty && text.trim().is_empty()
 }
 
 /// A value as typed on a command line: lists and maps may be written as in YAML; everything else is text.

@@ -49,7 +49,8 @@ pub(crate) fn put(text: &str, path: &[&str], value: &Value) -> Result<String, Sp
     }
     let out = Splicer { text: body, newline: newline_of(body) }.put(&document.root, path, value)?;
     let line = find(&document.root, path).map_or(document.root.line, |node| node.line);
-    let after = Document::parse(&out).map_err(|_| SpliceError::ByHand { line, why: "the change would break the file" })?;
+    let after =
+        Document::parse(&out).map_err(|_| SpliceError::ByHand { line, why: "the change would break the file" })?;
     if Plain::of(&after.root) != wanted {
         return Err(SpliceError::ByHand { line, why: "the change would reach other values" });
     }
@@ -69,7 +70,8 @@ pub(crate) fn remove(text: &str, path: &[&str]) -> Result<String, SpliceError> {
     }
     let out = Splicer { text: body, newline: newline_of(body) }.remove(&document.root, path)?;
     let line = find(&document.root, path).map_or(document.root.line, |node| node.line);
-    let after = Document::parse(&out).map_err(|_| SpliceError::ByHand { line, why: "the change would break the file" })?;
+    let after =
+        Document::parse(&out).map_err(|_| SpliceError::ByHand { line, why: "the change would break the file" })?;
     if Plain::of(&after.root).without_empty(path) != wanted.without_empty(path) {
         return Err(SpliceError::ByHand { line, why: "the change would reach other values" });
     }
@@ -179,7 +181,12 @@ impl Splicer<'_> {
                     None => return self.add_to_block(root, node, entries, rest, value),
                 },
                 Body::Null if depth == 0 => return Ok(self.append(rest, value)),
-                _ => return Err(SpliceError::ByHand { line: node.line, why: "a plain value stands where a section should" }),
+                _ => {
+                    return Err(SpliceError::ByHand {
+                        line: node.line,
+                        why: "a plain value stands where a section should",
+                    });
+                }
             }
         }
         Err(SpliceError::ByHand { line: root.line, why: "no key was named" })
@@ -197,6 +204,10 @@ impl Splicer<'_> {
                 self.replace_items(entry, items, value)
             }
             Body::Mapping { flow: false, .. } if !node.shared => {
+                Ok(self.splice(self.colon(entry)?..node.end(), &format!(" {}", render(value))))
+            }
+            // Its span begins behind the | or >.
+            Body::Scalar { style: Style::Block, .. } if !node.shared => {
                 Ok(self.splice(self.colon(entry)?..node.end(), &format!(" {}", render(value))))
             }
             Body::Scalar { style, .. } if !node.shared => {
@@ -222,10 +233,8 @@ impl Splicer<'_> {
         let mut out = self.text.to_owned();
         if wanted.len() > kept.len() {
             let mut end = line_end(self.text, entry.value.end());
-            let mut lines: String = wanted[kept.len()..]
-                .iter()
-                .map(|item| format!("{indent}- {}{}", render(item), self.newline))
-                .collect();
+            let mut lines: String =
+                wanted[kept.len()..].iter().map(|item| format!("{indent}- {}{}", render(item), self.newline)).collect();
             if !self.text[..end].ends_with('\n') {
                 lines = format!("{}{}", self.newline, lines.trim_end());
                 end = self.text.len();
@@ -278,11 +287,10 @@ impl Splicer<'_> {
         let [name, inner @ ..] = rest else {
             return Err(SpliceError::ByHand { line: node.line, why: "no key was named" });
         };
-        let nested = inner.iter().rev().fold(render(value), |inside, name| {
-            format!("{{{}: {inside}}}", render_text(name))
-        });
+        let nested =
+            inner.iter().rev().fold(render(value), |inside, name| format!("{{{}: {inside}}}", render_text(name)));
         let new = format!("{}: {nested}", render_text(name));
-        match entries.iter().filter(|entry| !entry.key.shared).next_back() {
+        match entries.iter().rfind(|entry| !entry.key.shared) {
             Some(last) => {
                 let end = self.flow_end(last);
                 Ok(self.splice(end..end, &format!(", {new}")))

@@ -39,7 +39,7 @@ pub struct Upstream {
 pub enum Credentials {
     /// Not at all.
     None,
-    /// With this key: `x-api-key` in Anthropic's dialect, else `Authorization: Bearer`.
+    /// With this key; see [`Upstream::auth_headers`].
     Key(Secret),
     /// With what the agent sent.
     Caller,
@@ -144,6 +144,20 @@ impl Upstream {
         Some(Cow::Borrowed(self.models.get(chosen).map_or(chosen, String::as_str)))
     }
 
+    /// The headers that carry the key to a dialect of this provider: `x-api-key` to Anthropic itself, both headers to
+    /// others that speak its dialect (they differ in which one they read), `Authorization: Bearer` else.
+    #[must_use]
+    pub fn auth_headers(&self, dialect: &str) -> Vec<(&'static str, Secret)> {
+        let Credentials::Key(key) = &self.credentials else { return Vec::new() };
+        let bearer = ("authorization", Secret::plain(&format!("Bearer {}", key.expose())));
+        let own = ("x-api-key", Secret::plain(key.expose()));
+        match (dialect, self.provider.as_str()) {
+            ("anthropic-messages", "anthropic") => vec![own],
+            ("anthropic-messages", _) => vec![own, bearer],
+            _ => vec![bearer],
+        }
+    }
+
     /// The base for a dialect, if the provider serves it.
     #[must_use]
     pub fn base_for(&self, dialect: &str) -> Option<&str> {
@@ -170,7 +184,11 @@ fn describe(from: &Described<'_>) -> Result<Upstream, NotConfigured> {
     let [provider_key, base_key, secret_key] = from.key_names;
     let named = preset(from.provider);
     if let Some(later) = named.and_then(|preset| preset.later.as_ref()) {
-        return Err(NotConfigured { key: provider_key, what: format!("provider {}", from.provider), todo: later.clone() });
+        return Err(NotConfigured {
+            key: provider_key,
+            what: format!("provider {}", from.provider),
+            todo: later.clone(),
+        });
     }
     let base_text = match (from.api_base.is_empty(), named) {
         (false, _) => from.api_base,

@@ -384,9 +384,7 @@ impl Setting for TimeOfDay {
         // turned into numbers, so a smaller number is something else.
         let plain = matches!(node.body, Body::Scalar { style: Style::Plain, .. });
         match whole(text) {
-            Some(minutes @ 60..=1439) if plain => {
-                u16::try_from(minutes).map(Self).map_err(|_| Wrong::new(node, kind))
-            }
+            Some(minutes @ 60..=1439) if plain => u16::try_from(minutes).map(Self).map_err(|_| Wrong::new(node, kind)),
             _ => Err(Wrong::new(node, kind)),
         }
     }
@@ -430,7 +428,7 @@ macro_rules! choice {
 
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(self.as_str())
+                f.pad(self.as_str())
             }
         }
 

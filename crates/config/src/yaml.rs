@@ -131,7 +131,7 @@ impl Document {
             let (event, span) = event.map_err(|error| SyntaxError {
                 line: error.marker().line().max(1),
                 column: error.marker().col() + 1,
-                message: error.info().to_string(),
+                message: error.info(),
             })?;
             builder.take(event, &span)?;
         }

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::Effect::{Accepted, Later, Live};
-use super::{Control, Log, Memory, OpenRouter, Opd, Record, Rl, Scheduler, Synergy, WeChat, int, section};
-use crate::Kind::{Address, Bool, Choice, List, Map, Path, Provider, Secret as SecretKind, SecretMap as Headers, Text, Url};
+use super::{Control, Log, Memory, Opd, OpenRouter, Record, Rl, Scheduler, Synergy, WeChat, int, section};
+use crate::Kind::{
+    Address, Bool, Choice, List, Map, Path, Provider, Secret as SecretKind, SecretMap as Headers, Text, Url,
+};
 use crate::{AuthMethod, ClawType, LlmDialect, Mode, Placement, RetrievalMode, Secret, SecretMap};
 
 const TRAINING: &str = "training is not in this release; auto and rl serve as skills_only does";

@@ -65,7 +65,8 @@ pub(crate) struct Row {
     pub(crate) key: Key,
     pub(crate) read: fn(&mut Config, &Node, &Kind) -> Result<(), Wrong>,
     pub(crate) show: fn(&Config) -> Value,
-    pub(crate) copy: fn(&mut Config, &Config),
+    pub(crate) same: fn(&Config, &Config) -> bool,
+    pub(crate) reset: fn(&mut Config),
     pub(crate) secrets: fn(&mut Config) -> Vec<&mut Secret>,
 }
 
@@ -213,7 +214,8 @@ macro_rules! section {
                         Ok(())
                     },
                     show: |config| $crate::table::at!(config $at $field).show(),
-                    copy: |to, from| $crate::table::at!(to $at $field) = $crate::table::at!(from $at $field).clone(),
+                    same: |one, other| $crate::table::at!(one $at $field) == $crate::table::at!(other $at $field),
+                    reset: |config| $crate::table::at!(config $at $field) = $default,
                     secrets: |config| $crate::table::at!(config $at $field).secrets(),
                 });
             )*
