@@ -371,3 +371,29 @@ impl Product {
         );
     }
 }
+
+impl Product {
+    /// Starts the service in a mount namespace of its own, through a shell script that ends in `exec "$@"`. `false`, with
+    /// a message, where this machine does not let us make one.
+    pub async fn spawn_in_mounts(&mut self, script: &str) -> bool {
+        let may = Command::new("unshare").args(["-rm", "true"]).stderr(Stdio::null()).status().await;
+        if !may.is_ok_and(|status| status.success()) {
+            crate::peers::skipped("mount namespaces (unshare -rm)");
+            return false;
+        }
+        self.starts += 1;
+        let file = |kind: &str| {
+            std::fs::File::create(self.root.path().join(format!("{}.{kind}", self.starts))).expect("an output file")
+        };
+        let (out, err) = (file("out"), file("err"));
+        let service = self.command(["start"]);
+        let mut command = Command::new("unshare");
+        command.args(["-rm", "sh", "-ec", script, "sh"]).arg(service.as_std().get_program()).arg("start").env_clear();
+        for (name, value) in service.as_std().get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        command.stdin(Stdio::null()).stdout(out).stderr(err).current_dir(self.root.path()).kill_on_drop(true);
+        self.child = Some(command.spawn().expect("unshare runs"));
+        true
+    }
+}

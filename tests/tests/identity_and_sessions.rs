@@ -65,7 +65,7 @@ async fn a_tool_loop_is_one_turn_of_one_session() {
     let turns = product.turns().await;
     let numbers: Vec<(u64, u64)> = turns
         .iter()
-        .map(|t| (t["turn_no"].as_u64().expect("a turn number"), t["step"].as_u64().expect("a step")))
+        .map(|t| (t["turn"].as_u64().expect("a turn number"), t["step"].as_u64().expect("a step")))
         .collect();
     assert_eq!(numbers.len(), 3);
     assert_eq!(numbers[0].0, numbers[1].0, "{numbers:?}");
@@ -164,7 +164,7 @@ async fn a_done_signal_ends_the_session(#[values("1", "true", "YES", " on ")] do
     let sessions = product.json(&["sessions"]).await;
     let list = if sessions.is_array() { &sessions } else { &sessions["sessions"] };
     let one = list.as_array().expect("a list").iter().find(|s| s["id"] == "s-1").expect("the session").clone();
-    assert!(!one["ended_ms"].is_null() || !one["ended"].is_null(), "{one}");
+    assert!(one["ended_ms"].is_i64(), "{one}");
 }
 
 /// A client that lost its answer asks again: one session, not two.

@@ -115,7 +115,8 @@ async fn a_silent_provider_does_not_look_dead(#[values(Api::Chat, Api::Responses
     let events = Answer::text("late").events(api, "fake-large", false);
     let gate = Gate::default();
     provider.next(Stream::begin().events(&events[..1]).gate(&gate).events(&events[1..]).end());
-    let product = product(&provider, api).await;
+    let settings = json!({"llm": {"dialect": api.config()}, "proxy": {"keepalive_seconds": 1}});
+    let product = Product::started(&provider, &settings).await;
     let mut coming = product.agent().stream(api, &hello(api, "hi", true)).await;
     let mut seen = Vec::new();
     // The provider says nothing at all until a sign of life has reached the client.
