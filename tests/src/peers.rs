@@ -67,3 +67,34 @@ pub async fn sdk(python: &Path, script: &str, addr: &str, key: &str, scenario: &
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|e| panic!("{script} {scenario} printed no JSON ({e}): {err}"))
 }
+
+/// A command of a real agent: a home of its own, and no way to anywhere but this machine.
+pub fn agent_command(program: &Path, home: &Path) -> tokio::process::Command {
+    let mut command = tokio::process::Command::new(program);
+    let nowhere = "http://127.0.0.1:9";
+    command
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", home)
+        .env("NO_COLOR", "1")
+        .env("CI", "1")
+        .envs(["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"].map(|name| (name, nowhere)))
+        .envs(["NO_PROXY", "no_proxy"].map(|name| (name, "127.0.0.1,localhost")))
+        .current_dir(home)
+        .stdin(std::process::Stdio::null())
+        .kill_on_drop(true);
+    command
+}
+
+/// Runs an agent to its end, within two minutes, and returns its standard output.
+///
+/// # Panics
+/// When it fails or does not end.
+pub async fn run_agent(mut command: tokio::process::Command) -> String {
+    let limit = std::time::Duration::from_secs(150);
+    let output = tokio::time::timeout(limit, command.output()).await.expect("the agent ends").expect("the agent runs");
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?} failed with {}:\n{out}\n{err}", output.status);
+    out
+}

@@ -1,0 +1,97 @@
+//! A real model on the other side: llama-server with a small instruct model, whole and streamed, in two APIs, with the
+//! skill added and the turn in the journal. Skips where the peer is not installed.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use metaclaw_tests::agent::{Chat, ended_well, hello, text_of, text_of_events};
+use metaclaw_tests::answer::Api;
+use metaclaw_tests::peers::{peer, python, sdk};
+use metaclaw_tests::product::{PROXY_KEY, Product, QUESTION};
+use metaclaw_tests::until;
+use metaclaw_tests::wire::Conn;
+use serde_json::json;
+use tokio::process::{Child, Command};
+
+async fn llama() -> Option<(Child, String)> {
+    let server = peer("llm", "build/bin/llama-server")?;
+    let model = peer("llm", "smollm2-135m-instruct.gguf")?;
+    let port = Product::bare().port();
+    let mut command = Command::new(&server);
+    command
+        .env("LD_LIBRARY_PATH", server.parent().unwrap_or(Path::new(".")))
+        .arg("-m")
+        .arg(model)
+        .args(["--alias", "smollm2", "--host", "127.0.0.1", "--port", &port.to_string(), "-c", "8192", "-n", "48", "--jinja"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true);
+    let child = command.spawn().expect("llama-server runs");
+    let addr = format!("127.0.0.1:{port}");
+    until("llama-server is ready", || async {
+        let mut conn = Conn::connect(&addr).await.ok()?;
+        conn.send(format!("GET /health HTTP/1.1\r\nhost: {addr}\r\nconnection: close\r\n\r\n").as_bytes())
+            .await
+            .ok()?;
+        conn.response_head("GET").await.ok().filter(|h| h.status == 200)
+    })
+    .await;
+    Some((child, addr))
+}
+
+#[tokio::test]
+async fn answers_through_the_product_in_every_api() {
+    let Some((_llama, addr)) = llama().await else { return };
+    for upstream in [Api::Chat, Api::Messages] {
+        let settings = json!({"llm": {"dialect": upstream.config(), "model_id": "smollm2", "provider": "llamacpp"}});
+        let mut product = Product::with_base(&format!("http://{addr}"), &settings);
+        product.teach();
+        product.start().await;
+        let agent = product.agent();
+        for api in Api::ALL {
+            let mut body = hello(api, QUESTION, false);
+            let limit = if api == Api::Responses { "max_output_tokens" } else { "max_tokens" };
+            body[limit] = json!(24);
+            body["temperature"] = json!(0);
+            let whole = agent.ask(api, &body).await;
+            assert_eq!(whole.status(), 200, "{}", whole.text());
+            assert!(!text_of(api, &whole.json()).trim().is_empty(), "{}", whole.text());
+            body["stream"] = json!(true);
+            let streamed = agent.ask(api, &body).await;
+            let text = text_of_events(api, &streamed.events());
+            assert!(!text.trim().is_empty(), "{}", streamed.text());
+            let end = streamed.events().pop().expect("events");
+            assert!(ended_well(api, &streamed.events()) || end.name == "response.incomplete", "{}", streamed.text());
+        }
+        // It saw the skill: the words are in what the journal says went up, and the model's own count grew.
+        let turns = product.turns().await;
+        assert_eq!(turns.len(), 6, "{turns:#?}");
+        for turn in &turns {
+            assert_eq!(turn["outcome"], "ok", "{turn:#}");
+            assert!(turn["tokens"]["input"].as_u64().is_some_and(|n| n > 60), "{turn:#}");
+            assert!(turn["tokens"]["output"].as_u64().is_some_and(|n| n > 0), "{turn:#}");
+            assert_eq!(turn["additions"][0]["id"], metaclaw_tests::product::SKILL, "{turn:#}");
+        }
+        let chat = Chat::new(Api::Chat).with("max_tokens", json!(8)).user("Say hello.").send(&agent).await;
+        chat.user("And again.").send(&agent).await;
+    }
+}
+
+#[tokio::test]
+async fn answers_the_sdks() {
+    let (Some(python), Some((_llama, addr))) = (python(), llama().await) else { return };
+    let settings = json!({"llm": {"model_id": "smollm2", "provider": "llamacpp"}});
+    let mut product = Product::with_base(&format!("http://{addr}/v1"), &settings);
+    product.start().await;
+    for (script, scenario) in [
+        ("openai_sdk.py", "chat_stream"),
+        ("openai_sdk.py", "responses_stream"),
+        ("anthropic_sdk.py", "messages_stream"),
+        ("openai_sdk.py", "models"),
+    ] {
+        let seen = sdk(&python, script, &product.addr(), PROXY_KEY, scenario).await;
+        let text = seen["text"].as_str().unwrap_or_default();
+        assert!(!text.trim().is_empty() || scenario == "models", "{scenario}: {seen}");
+    }
+}
