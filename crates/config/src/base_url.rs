@@ -97,16 +97,22 @@ impl BaseUrl {
     }
 
     /// The base for a dialect: `<base>/chat/completions`, `<base>/responses` or `<base>/messages` is an endpoint.
-    /// A path that was given is kept; where only a host was given, the provider's own path or `/v1` is added; and
-    /// Anthropic's dialect is always served below a version.
+    /// A path that was given is kept. Where it is only the beginning of the provider's own, the rest is added; where
+    /// nothing is known, `/v1` is added to a bare host; and Anthropic's dialect is always served below a version.
     #[must_use]
     pub fn for_dialect(&self, dialect: &str) -> String {
         let messages = dialect == "anthropic-messages";
-        let path = if self.path.is_empty() {
-            self.preset()
-                .filter(|preset| preset.dialect == dialect)
-                .and_then(|preset| Self::parse(&preset.api_base).ok())
-                .map_or_else(|| "/v1".to_owned(), |known| known.path)
+        let known = self.preset().and_then(|preset| {
+            let own = Self::parse(&preset.api_base).ok().map(|own| (preset.dialect.as_str(), own.path));
+            let others = preset.also.iter().map(|door| (door.dialect.as_str(), door.path.clone()));
+            own.into_iter()
+                .chain(others)
+                .find(|(served, path)| *served == dialect && path.starts_with(&format!("{}/", self.path)))
+        });
+        let path = if let Some((_, path)) = known {
+            path
+        } else if self.path.is_empty() {
+            "/v1".to_owned()
         } else if messages && !ends_in_version(&self.path) {
             format!("{}/v1", self.path)
         } else {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::load::{check, is_secret_text, read_document, text_node};
@@ -30,7 +31,7 @@ pub enum Edit {
 }
 
 /// A change that was made.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
     /// The key, by its name of today.
     pub key: String,

@@ -4,8 +4,10 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use serde::Serialize;
+
 /// One wrong value in the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// Line in the file, from 1; 0 where the value comes from outside the file.
     pub line: usize,
@@ -29,7 +31,7 @@ impl fmt::Display for Problem {
 }
 
 /// Something in the file that is not wrong enough to stop.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Warning {
     /// Line in the file, from 1; 0 where the warning is about a default.
     pub line: usize,

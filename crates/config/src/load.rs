@@ -64,10 +64,17 @@ pub fn load_with(path: &Path, secrets: &dyn Secrets) -> Result<Loaded, ConfigErr
     Ok(loaded)
 }
 
+/// More than any settings file has; a log that was put in its place is not read into memory.
+const LARGEST: u64 = 4 << 20;
+
+fn too_large() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "it is larger than 4 MB, which no settings file is")
+}
+
 /// The text of a file, as UTF-8.
 pub(crate) fn read_text(path: &Path) -> Result<String, ConfigError> {
     let unreadable = |source| ConfigError::Unreadable { file: path.to_path_buf(), source };
-    match fs::read(path) {
+    match fs::metadata(path).and_then(|about| if about.len() > LARGEST { Err(too_large()) } else { fs::read(path) }) {
         Ok(bytes) => String::from_utf8(bytes).map_err(|error| {
             let good = error.utf8_error().valid_up_to();
             let line = error.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() + 1;
@@ -303,12 +310,22 @@ impl Reader {
     }
 
     fn old_hosts(&mut self) {
+        let llm = &self.loaded.config.llm;
         let bases = [
-            ("llm.api_base", self.loaded.config.llm.api_base.clone()),
-            ("llm.fallback.api_base", self.loaded.config.llm.fallback.api_base.clone()),
+            ("llm.api_base", llm.api_base.clone(), llm.provider.clone()),
+            ("llm.fallback.api_base", llm.fallback.api_base.clone(), llm.fallback.provider.clone()),
         ];
-        for (key, base) in bases {
+        for (key, base, provider) in bases {
             let Ok(base) = BaseUrl::parse(&base) else { continue };
+            if let Some(owner) = base.preset()
+                && !provider.is_empty()
+                && provider != "custom"
+                && owner.id != provider
+            {
+                let line = self.line_of(key);
+                let message = format!("this is the address of {}, not of {provider}; it is used as that", owner.label);
+                self.warn(line, key, message, Some(format!("set the provider to {}, or remove the address", owner.id)));
+            }
             let old = match (base.host(), base.path()) {
                 ("api.minimax.chat", _) => Some((
                     "this host is MiniMax's old one and refuses the keys of today",

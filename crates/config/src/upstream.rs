@@ -46,7 +46,7 @@ pub enum Credentials {
 }
 
 /// Why nobody can be asked yet, and what to do.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, thiserror::Error)]
 #[error("{what}: {todo}")]
 pub struct NotConfigured {
     /// The key that is missing or wrong.
@@ -206,9 +206,9 @@ fn describe(from: &Described<'_>) -> Result<Upstream, NotConfigured> {
         what: format!("{base_key} is no address"),
         todo: format!("write {allowed}"),
     })?;
-    // `custom` with a known host is that provider; a named provider behind another host keeps its own quirks.
-    let known = named.filter(|preset| preset.id != "custom").or_else(|| base.preset()).or(named);
-    let own_host = base.preset().is_some_and(|preset| known.is_some_and(|known| known.id == preset.id));
+    // A known host is that provider, whatever it is called; behind any other host the named one is believed.
+    let own_host = base.preset().is_some();
+    let known = base.preset().or(named);
     let dialect = dialect_of(from.dialect, known, &base);
     let also = match from.dialect {
         LlmDialect::Auto if own_host => doors(known, &base, dialect),

@@ -189,8 +189,12 @@ impl<'t> Builder<'t> {
                 let Some(target) = self.anchors.get(&id) else {
                     return Err(at(span, "this alias stands inside the thing it names"));
                 };
+                let (nodes, depth) = extent(target);
                 let mut node = target.clone();
-                self.count(weight(&node), span)?;
+                self.count(nodes, span)?;
+                if self.open.len() + depth > DEPTH_LIMIT {
+                    return Err(too_deep(span));
+                }
                 mark_shared(&mut node);
                 node.span = self.range(span);
                 (node.line, node.column) = (span.start.line(), span.start.col() + 1);
@@ -255,7 +259,7 @@ impl<'t> Builder<'t> {
 
     fn deeper(&self, span: &granit::Span) -> Result<(), SyntaxError> {
         if self.open.len() >= DEPTH_LIMIT {
-            return Err(at(span, "nested too deeply for a settings file"));
+            return Err(too_deep(span));
         }
         Ok(())
     }
@@ -392,10 +396,19 @@ fn mark_shared(node: &mut Node) {
     }
 }
 
-fn weight(node: &Node) -> usize {
-    1 + match &node.body {
-        Body::Sequence { items, .. } => items.iter().map(weight).sum(),
-        Body::Mapping { entries, .. } => entries.iter().map(|entry| weight(&entry.key) + weight(&entry.value)).sum(),
-        _ => 0,
-    }
+/// How many nodes there are, and how deep they are nested.
+fn extent(node: &Node) -> (usize, usize) {
+    let inner: Vec<(usize, usize)> = match &node.body {
+        Body::Sequence { items, .. } => items.iter().map(extent).collect(),
+        Body::Mapping { entries, .. } => {
+            entries.iter().flat_map(|entry| [extent(&entry.key), extent(&entry.value)]).collect()
+        }
+        _ => return (1, 0),
+    };
+    let nodes: usize = inner.iter().map(|(nodes, _)| nodes).sum();
+    (nodes + 1, inner.iter().map(|(_, depth)| depth).max().unwrap_or(&0) + 1)
+}
+
+fn too_deep(span: &granit::Span) -> SyntaxError {
+    at(span, "nested too deeply for a settings file")
 }

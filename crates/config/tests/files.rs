@@ -58,6 +58,15 @@ fn a_broken_file_is_not_written_over() {
 }
 
 #[test]
+fn a_file_that_is_no_settings_file_is_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config.yaml");
+    fs::write(&path, vec![b'#'; 5 << 20]).unwrap();
+    assert!(matches!(load(&path), Err(ConfigError::Unreadable { .. })));
+    assert!(matches!(load(dir.path()), Err(ConfigError::Unreadable { .. })));
+}
+
+#[test]
 fn all_edits_are_made_or_none() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("config.yaml");

@@ -5,7 +5,8 @@
 use std::path::Path;
 
 use metaclaw_config::{
-    Config, ConfigError, Loaded, LocalSecrets, Mode, Reference, Secrets, TimeOfDay, Warning, keys, load_with, parse,
+    Config, ConfigError, Effect, Kind, Loaded, LocalSecrets, Mode, Reference, Secrets, TimeOfDay, Warning, keys,
+    load_with, parse,
 };
 use rstest::rstest;
 
@@ -281,6 +282,11 @@ fn documents_that_multiply_themselves_are_refused() {
         text.push_str(&format!("a{level}: &a{level} [{inner}]\n"));
     }
     assert!(matches!(parse(&text, Path::new("c")), Err(ConfigError::Syntax { .. })));
+    let mut text = String::from("a0: &a0 [x]\n");
+    for level in 1..200 {
+        text.push_str(&format!("a{level}: &a{level} [*a{}]\n", level - 1));
+    }
+    assert!(matches!(parse(&text, Path::new("c")), Err(ConfigError::Syntax { .. })));
     let deep = format!("a: {}{}", "[".repeat(500), "]".repeat(500));
     assert!(matches!(parse(&deep, Path::new("c")), Err(ConfigError::Syntax { .. })));
 }
@@ -363,6 +369,33 @@ fn every_key_is_documented_once_and_its_default_is_read_back() {
         config.set(key.path, &text).unwrap_or_else(|problem| panic!("{problem}"));
         assert_eq!(config, Config::default(), "{}", key.path);
     }
+}
+
+/// `INSTA_UPDATE=always cargo test` writes it anew.
+#[test]
+fn the_reference_for_people_is_that_of_the_table() {
+    let mut text = String::from(
+        "# Settings\n\nEvery key of `config.yaml`. Written from the key table by a test; do not edit.\n\n\
+         | key | default | what it does |\n|---|---|---|\n",
+    );
+    for key in keys() {
+        let state = match key.effect {
+            Effect::Live => String::new(),
+            Effect::Later(note) => format!(" *Not yet: {note}.*"),
+            Effect::Accepted(note) => format!(" *Does nothing: {note}.*"),
+        };
+        let words = match key.kind {
+            Kind::Choice { of } => format!(" One of {}.", of.join(", ")),
+            _ => String::new(),
+        };
+        let old = key.aliases.iter().map(|alias| format!(" Old name: `{alias}`.")).collect::<String>();
+        text.push_str(&format!("| `{}` | `{}` | {}{words}{old}{state} |\n", key.path, key.default_text(), key.doc));
+    }
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("SETTINGS.md");
+    if std::env::var("INSTA_UPDATE").as_deref() == Ok("always") {
+        std::fs::write(&file, &text).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap_or_default(), text);
 }
 
 #[test]

@@ -35,6 +35,14 @@ fn upstream(llm: &str) -> Result<Upstream, NotConfigured> {
     "https://generativelanguage.googleapis.com/v1beta/openai"
 )]
 #[case("https://ark.cn-beijing.volces.com/", "openai-chat", "https://ark.cn-beijing.volces.com/api/v3")]
+#[case("https://openrouter.ai/api", "openai-chat", "https://openrouter.ai/api/v1")]
+#[case("https://openrouter.ai/api", "anthropic-messages", "https://openrouter.ai/api/v1")]
+#[case(
+    "https://dashscope.aliyuncs.com/compatible-mode",
+    "openai-chat",
+    "https://dashscope.aliyuncs.com/compatible-mode/v1"
+)]
+#[case("https://api.moonshot.cn", "anthropic-messages", "https://api.moonshot.cn/anthropic/v1")]
 #[case("https://gw.example/llm", "openai-chat", "https://gw.example/llm")]
 #[case("https://gw.example//llm//v2/models?x=1#y", "openai-chat", "https://gw.example/llm/v2")]
 #[case("127.0.0.1:8080", "openai-chat", "http://127.0.0.1:8080/v1")]
@@ -262,6 +270,16 @@ fn a_short_key_on_an_open_port_is_a_concern() {
     let listen = config("proxy: {host: 0.0.0.0, api_key: metaclaw}\n").listen();
     assert_eq!(listen.addr.to_string(), "0.0.0.0:30000");
     assert!(listen.concern.is_some() && listen.refused.is_none());
+}
+
+#[test]
+fn an_address_of_another_provider_is_pointed_out_and_believed() {
+    let loaded =
+        parse("llm:\n  provider: openai\n  api_key: k\n  api_base: https://api.moonshot.cn/v1\n", Path::new("c"))
+            .unwrap();
+    assert_eq!((loaded.warnings.len(), loaded.warnings[0].line), (1, 4));
+    assert!(loaded.warnings[0].message.contains("Kimi"));
+    assert_eq!(loaded.config.upstream().unwrap().provider, "kimi");
 }
 
 #[rstest]

@@ -23,8 +23,8 @@ section! {
             Later("agents are connected by hand in this release");
         /// Old form of `claw_type: none`.
         configure_openclaw: bool = true, Bool, Accepted("use claw_type: none");
-        /// Longest prompt in tokens for a model under training; 0 = no limit. What goes to a provider is never cut.
-        max_context_tokens: u32 = 20_000, int(0, 100_000_000), Later(TRAINING);
+        /// Longest prompt in tokens for a model under training; 0 or less = no limit. What goes to a provider is never cut.
+        max_context_tokens: i64 = 20_000, int(-1, 100_000_000), Later(TRAINING);
         /// The context window told to agents; 0 = the model's own, else 200000 (32768 for a model under training).
         context_window: u32 = 0, int(0, 100_000_000), Later("told to agents when MetaClaw connects them");
         /// Folder with JSONL task files for rollouts without an agent.
@@ -162,8 +162,8 @@ section! {
         disabled: Vec<String> = Vec::new(), List, Live;
         /// Whether conversations become new skills.
         auto_evolve: bool = true, Bool, Later("skills are not written from conversations in this release");
-        /// After how many turns of a session; 0 = only at its end.
-        evolution_every_n_turns: u32 = 10, int(0, 10_000),
+        /// After how many turns of a session; 0 or less = only at its end.
+        evolution_every_n_turns: i64 = 10, int(-1, 10_000),
             Later("skills are not written from conversations in this release");
     }
 }
