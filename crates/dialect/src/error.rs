@@ -6,6 +6,10 @@ use serde_json::json;
 use crate::Dialect;
 use crate::request::RequestError;
 
+mod upstream;
+
+pub use upstream::{ApiErrorOrRaw, upstream_error};
+
 /// What went wrong, in the field's own categories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {

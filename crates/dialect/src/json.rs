@@ -203,6 +203,22 @@ impl<'a> Value<'a> {
         (node.kind == Kind::String).then(|| &self.json.text[node.start as usize + 1..node.end as usize - 1])
     }
 
+    /// About the first `limit` bytes of a string's text; empty for anything else.
+    pub(crate) fn text_start(self, limit: usize) -> Cow<'a, str> {
+        let inner = self.inner().unwrap_or_default();
+        let mut end = limit.min(inner.len());
+        while !inner.is_char_boundary(end) {
+            end -= 1;
+        }
+        let start = &inner[..end];
+        if !start.contains('\\') {
+            return Cow::Borrowed(start);
+        }
+        let mut text = String::with_capacity(start.len());
+        unescape_into(start, &mut text);
+        Cow::Owned(text)
+    }
+
     /// Whether a string holds escapes.
     pub(crate) fn is_escaped(self) -> bool {
         self.node().escaped

@@ -13,6 +13,7 @@ mod encode;
 pub mod error;
 pub mod ir;
 pub mod json;
+pub mod models;
 pub mod query;
 pub mod quirks;
 pub mod relay;
@@ -21,13 +22,14 @@ mod sequence;
 pub mod sse;
 pub mod tokens;
 
-pub use error::{ApiError, ErrorKind};
+pub use error::{ApiError, ApiErrorOrRaw, ErrorKind, upstream_error};
 pub use ir::{Answer, Block, Event, Fold, Reasoning, Stop, ToolCall, Usage};
 pub use json::{Json, SyntaxError, Value};
-pub use query::user_words;
+pub use models::{ModelInfo, models_body};
+pub use query::{SideKind, side_kind, user_words};
 pub use quirks::{MaxTokensField, Quirks};
 pub use relay::{End, Finished, Relay, RelaySpec, Relayed, keepalive, relay_whole};
-pub use request::{Hints, Message, Request, RequestEdit, RequestError, Role, chain, is_yes};
+pub use request::{Hints, Message, Request, RequestEdit, RequestError, Role, answer_hash, chain, is_yes};
 pub use tokens::{count_tokens_estimate, estimate_tokens};
 
 /// One of the three wire forms in which agents and providers talk.

@@ -19,6 +19,8 @@ pub struct Quirks {
     pub max_output_tokens: Option<u64>,
     /// Takes `stream_options.include_usage`. Where not, `stream_options` is left out.
     pub stream_usage: bool,
+    /// Takes the thinking of earlier answers back (`reasoning_content`) in translated requests. Some need it, some refuse it.
+    pub reasoning_history: bool,
     /// Takes `parallel_tool_calls`. Where not, it is left out.
     pub parallel_tool_calls: bool,
     /// Takes OpenClaw's fixed first message of a new session. Some content filters refuse that text; it then goes as a
@@ -37,6 +39,7 @@ impl Default for Quirks {
             max_tokens_field: MaxTokensField::AsSent,
             max_output_tokens: None,
             stream_usage: true,
+            reasoning_history: true,
             parallel_tool_calls: true,
             session_start_prompt: true,
             drop_fields: Vec::new(),

@@ -15,7 +15,7 @@ mod hints;
 mod read;
 
 pub use edit::RequestEdit;
-pub use hash::chain;
+pub use hash::{answer_hash, chain};
 pub use hints::{Hints, is_yes};
 
 use hash::Digest;
@@ -100,6 +100,14 @@ pub enum RequestError {
         /// What it is.
         found: &'static str,
     },
+    /// The field means something only in its own dialect, and the provider speaks another one.
+    #[error("`{path}` cannot be passed on: {reason}")]
+    Untranslatable {
+        /// The field, as in `input[2]`.
+        path: String,
+        /// Why, and what to do instead.
+        reason: &'static str,
+    },
 }
 
 impl RequestError {
@@ -115,7 +123,7 @@ impl RequestError {
     pub fn param(&self) -> Option<&str> {
         match self {
             Self::MissingMessages { field } => Some(field),
-            Self::WrongType { path, .. } => Some(path),
+            Self::WrongType { path, .. } | Self::Untranslatable { path, .. } => Some(path),
             Self::Syntax(_) | Self::NotAnObject { .. } => None,
         }
     }
@@ -200,19 +208,41 @@ impl Request {
     pub fn message_text(&self, index: usize) -> String {
         let mut text = String::new();
         let Some(message) = self.messages.get(index) else { return text };
-        for item in self.items(message) {
-            read::parts_of(item, self.shape(item), &mut |part| {
-                if let Part::Text(words) = part
-                    && let Some(words) = words.as_str()
-                {
-                    if !text.is_empty() {
-                        text.push('\n');
-                    }
-                    text.push_str(&words);
+        self.each_text(message, &mut |words| {
+            if let Some(words) = words.as_str() {
+                if !text.is_empty() {
+                    text.push('\n');
+                }
+                text.push_str(&words);
+            }
+        });
+        text
+    }
+
+    /// Shows the texts of a message one by one.
+    pub(crate) fn each_text<'a>(&'a self, message: &Message, see: &mut dyn FnMut(Value<'a>)) {
+        for item in self.json.following(message.first).take(message.items as usize) {
+            let shape = if item.is_object() { Shape::Message } else { Shape::Content };
+            read::parts_of(item, shape, &mut |part| {
+                if let Part::Text(words) = part {
+                    see(words);
                 }
             });
         }
-        text
+    }
+
+    /// Shows the texts of the instructions to the model one by one.
+    pub(crate) fn each_system_text<'a>(&'a self, see: &mut dyn FnMut(Value<'a>)) {
+        if let Some(system) = read::instructions(self.dialect, self.json.root()) {
+            read::parts_of(system, Shape::Content, &mut |part| {
+                if let Part::Text(words) = part {
+                    see(words);
+                }
+            });
+        }
+        for message in self.messages.iter().filter(|message| message.role == Role::System) {
+            self.each_text(message, see);
+        }
     }
 
     /// The user's message that triggered this request: the last one a person wrote, unless the model has already
@@ -245,14 +275,6 @@ impl Request {
     /// Starts editing. The request itself stays as it is.
     pub fn edit(&self) -> RequestEdit<'_> {
         RequestEdit::new(self)
-    }
-
-    fn items<'a>(&'a self, message: &Message) -> impl Iterator<Item = Value<'a>> {
-        self.json.following(message.first).take(message.items as usize)
-    }
-
-    fn shape(&self, item: Value<'_>) -> Shape {
-        if item.is_object() { Shape::Message } else { Shape::Content }
     }
 }
 
@@ -366,8 +388,8 @@ impl Reading {
             Part::Text(text) => match role {
                 Role::User => words |= current.user_text(text),
                 Role::System => {
-                    current.json_text(text);
-                    system.json_text(text);
+                    current.raw_text(text);
+                    system.raw_text(text);
                 }
                 // Agents shorten old tool output; the call's id names the result.
                 Role::Tool => {}
@@ -406,7 +428,7 @@ impl Reading {
 
     fn system_part(&mut self, part: &Part<'_>) {
         if let Part::Text(text) = part {
-            self.system.json_text(*text);
+            self.system.raw_text(*text);
         }
     }
 }

@@ -7,7 +7,12 @@ use super::{Request, Role};
 use crate::Dialect;
 use crate::edit::Edits;
 use crate::json::{Kind, Value, push_quoted};
+use crate::query::{SESSION_START, time_prefix};
 use crate::quirks::{MaxTokensField, Quirks};
+
+/// What goes upstream instead of OpenClaw's first message of a new session where that is refused.
+const NEUTRAL_START: &str =
+    "This is the start of a new chat. Say hello in one to three sentences and ask what I would like to do.";
 
 /// Edits gathered on one request; [`RequestEdit::finish`] gives the body to send.
 #[derive(Debug, Clone)]
@@ -40,8 +45,10 @@ impl<'a> RequestEdit<'a> {
         }
     }
 
-    /// Adds `block` at the end of a message: inside a string behind an empty line, or as a further text part. Returns
-    /// whether there was a user's message to add it to; other messages are never touched.
+    /// Adds `block` at the end of a message, behind an empty line: inside its string, or inside its last part where that
+    /// is a text, else as a further text part. Claude Code sends the same message once as a list and later as a
+    /// string; this way the model reads the same either way, and prompt caches hold. Returns whether there was a
+    /// user's message to add it to; other messages are never touched.
     pub fn inject_turn(&mut self, message_index: usize, block: &str) -> bool {
         let request = self.request;
         let Some(message) = request.messages.get(message_index).filter(|message| message.role == Role::User) else {
@@ -99,6 +106,9 @@ impl<'a> RequestEdit<'a> {
                 true
             }
             Kind::Array => {
+                if let Some(text) = content.elements().last().and_then(text_of_part) {
+                    return self.append_text(text, block);
+                }
                 let kind = if self.request.dialect == Dialect::Responses { "input_text" } else { "text" };
                 self.edits.append_element(content, &format!("{{\"type\":\"{kind}\",\"text\":{}}}", quoted(block)));
                 true
@@ -135,10 +145,27 @@ impl<'a> RequestEdit<'a> {
         if !quirks.parallel_tool_calls {
             self.remove("parallel_tool_calls");
         }
+        if !quirks.session_start_prompt {
+            self.neutralise_session_start();
+        }
         for field in &quirks.drop_fields {
             self.remove(field);
         }
         self.limit_output(quirks);
+    }
+
+    /// Puts a plain greeting request in the place of OpenClaw's message after `/new` or `/reset`, wherever a text of the
+    /// user's begins with it; the message's other parts and members stay.
+    fn neutralise_session_start(&mut self) {
+        let request = self.request;
+        for message in request.messages.iter().filter(|message| message.role == Role::User) {
+            request.each_text(message, &mut |text| {
+                let start = text.text_start(SESSION_START.len() + 240);
+                if start[time_prefix(&start)..].starts_with(SESSION_START) {
+                    self.edits.replace(text.span(), quoted(NEUTRAL_START));
+                }
+            });
+        }
     }
 
     fn remove(&mut self, key: &str) {
@@ -195,6 +222,15 @@ impl<'a> RequestEdit<'a> {
     pub fn finish(&self) -> Bytes {
         self.edits.apply()
     }
+}
+
+/// The text of a text part.
+fn text_of_part(part: Value<'_>) -> Option<Value<'_>> {
+    if part.kind() == Kind::String {
+        return Some(part);
+    }
+    let is_text = part.get("type").is_none_or(|kind| kind.is_text("text") || kind.is_text("input_text"));
+    part.get("text").filter(|text| is_text && text.kind() == Kind::String)
 }
 
 fn is_instruction_role(role: Value<'_>) -> bool {

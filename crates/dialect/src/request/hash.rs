@@ -3,6 +3,7 @@
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::Role;
+use crate::ir::{Answer, Block};
 use crate::json::{Value, escape_at};
 use crate::query::user_words;
 
@@ -14,6 +15,19 @@ pub fn chain(state: u128, message: u128) -> u128 {
     xxh3_128(&both)
 }
 
+/// What [`Message::hash`](super::Message::hash) of this answer will be when the client sends it back.
+pub fn answer_hash(answer: &Answer) -> u128 {
+    let mut digest = Digest::default();
+    for block in &answer.blocks {
+        match block {
+            Block::Text { text, .. } | Block::Refusal { text } => digest.plain_text(text),
+            Block::ToolCall(call) => digest.plain_id(&call.id),
+            Block::Reasoning(_) | Block::Opaque { .. } => {}
+        }
+    }
+    digest.finish(Role::Assistant, None)
+}
+
 /// Gathers what counts of a message. White space does not: texts are joined and broken differently by every client.
 #[derive(Default)]
 pub(crate) struct Digest {
@@ -22,19 +36,16 @@ pub(crate) struct Digest {
 }
 
 impl Digest {
-    /// Text of a JSON string as it stands there.
+    /// Text of a JSON string.
     pub(crate) fn json_text(&mut self, text: Value<'_>) {
-        let Some(mut rest) = text.inner() else { return };
-        if text.is_escaped() {
-            while let Some(backslash) = rest.find('\\') {
-                self.push(&rest.as_bytes()[..backslash]);
-                let (character, used) = escape_at(&rest[backslash..]);
-                let mut buffer = [0; 4];
-                self.push(character.encode_utf8(&mut buffer).as_bytes());
-                rest = &rest[backslash + used..];
-            }
-        }
-        self.push(rest.as_bytes());
+        let Some(inner) = text.inner() else { return };
+        if text.is_escaped() { self.push_escaped(inner) } else { self.push(inner.as_bytes()) }
+    }
+
+    /// Text of a JSON string as it is written there, white space included. For instructions: long, and always written
+    /// the same way by the same client.
+    pub(crate) fn raw_text(&mut self, text: Value<'_>) {
+        self.text.extend_from_slice(text.inner().unwrap_or_default().as_bytes());
     }
 
     /// Text of a user's message: only the user's own words count. Returns whether there are any.
@@ -88,6 +99,29 @@ impl Digest {
         for byte in bytes {
             room[kept] = *byte;
             kept += usize::from(*byte > b' ');
+        }
+        self.text.truncate(start + kept);
+    }
+
+    /// The same for text with JSON escapes, which is never shorter than what it stands for.
+    fn push_escaped(&mut self, escaped: &str) {
+        let start = self.text.len();
+        self.text.resize(start + escaped.len(), 0);
+        let room = &mut self.text[start..];
+        let bytes = escaped.as_bytes();
+        let (mut kept, mut at) = (0, 0);
+        while let Some(&byte) = bytes.get(at) {
+            if byte != b'\\' {
+                room[kept] = byte;
+                kept += usize::from(byte > b' ');
+                at += 1;
+                continue;
+            }
+            let (character, used) = escape_at(&escaped[at..]);
+            at += used;
+            if character > ' ' {
+                kept += character.encode_utf8(&mut room[kept..]).len();
+            }
         }
         self.text.truncate(start + kept);
     }
