@@ -41,6 +41,10 @@ pub(crate) fn discover(dir: &Path, problems: &mut Vec<Problem>) -> io::Result<Ve
             keep(&root, path, &mut seen, &mut found, problems);
             continue;
         }
+        // A link may stand for a skill, not for a group: it could lead back to the top.
+        if folder.is_symlink() {
+            continue;
+        }
         let inner = match folders(&folder) {
             Ok(inner) => inner,
             Err(error) => {

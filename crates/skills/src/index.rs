@@ -10,19 +10,23 @@ use aho_corasick::AhoCorasick;
 use crate::skill::Skill;
 use crate::words::{self, Side, Term, Weight};
 
-/// How often a field's word counts, in term frequencies.
+/// What a word counts in each field, in term frequencies. In all but the body it counts once.
 const NAME: f32 = 2.5;
-const KEYWORDS: f32 = 1.2;
+const KEYWORDS: f32 = 0.8;
 const DESCRIPTION: f32 = 1.4;
 const BODY: f32 = 0.3;
 /// Term saturation: a frequency of `K` gives half of a term's weight.
 const K: f32 = 1.2;
 /// How much the length of a skill's body damps its words.
 const B: f32 = 0.6;
+/// A character pair or triple counts this share of a word: a word of four characters has three pairs.
+const GRAM: f32 = 0.6;
 /// Everyday words count this share.
 const COMMON: f32 = 0.3;
 /// The first phrase counts 1, each further one of the same skill this share of the one before.
 const PHRASE_DECAY: f32 = 0.6;
+/// Share of a phrase of two Chinese or Japanese characters.
+const SHORT_PATTERN: f32 = 0.85;
 /// Inverse document frequency that counts as fully distinctive (about one skill in twenty).
 const FULL_IDF: f32 = 3.0;
 
@@ -101,45 +105,45 @@ impl Index {
         let count = skills.len();
         let mut frequencies: Vec<ByHash<f32>> = Vec::with_capacity(count);
         let mut lengths: Vec<f32> = Vec::with_capacity(count);
-        let mut words_of: HashMap<Vec<u64>, Vec<u32>> = HashMap::new();
+        let mut words_of: HashMap<Words, Vec<u32>> = HashMap::new();
         let mut characters_of: HashMap<String, Vec<u32>> = HashMap::new();
         for (number, skill) in (0u32..).zip(skills) {
-            let mut tf = ByHash::<f32>::default();
-            let mut add = |text: &str, weight: f32| -> f32 {
-                let mut length = 0.0;
-                words::terms(&words::fold(text), Side::Skill, &mut |t| {
-                    if t.weight != Weight::Stop {
-                        *tf.entry(t.hash).or_default() += weight;
-                        length += 1.0;
-                    }
-                });
-                length
-            };
-            add(&skill.name, NAME);
-            add(&skill.description, DESCRIPTION);
-            lengths.push(add(&skill.body, BODY));
+            let mut fields = Fields::default();
+            fields.add(&skill.name, NAME);
+            fields.next();
+            fields.add(&skill.description, DESCRIPTION);
+            fields.next();
             for keyword in &skill.keywords {
                 let folded = words::fold(keyword);
                 if words::has_cjk(&folded) {
-                    add(keyword, KEYWORDS);
+                    fields.add(keyword, KEYWORDS);
                     let packed = pack(&folded).0;
                     if packed.chars().count() > 1 {
                         note(characters_of.entry(packed).or_default(), number);
                     }
-                } else {
-                    let hashes = hashes(&folded);
-                    if hashes.len() > 1 {
-                        add(keyword, KEYWORDS);
-                    }
-                    if !hashes.is_empty() {
-                        note(words_of.entry(hashes).or_default(), number);
-                    }
+                    continue;
+                }
+                let phrase = Words::of(&folded);
+                if phrase.hashes.len() > 1 {
+                    fields.add(keyword, KEYWORDS);
+                }
+                if !phrase.hashes.is_empty() {
+                    note(words_of.entry(phrase).or_default(), number);
                 }
             }
-            let name = hashes(&words::fold(&skill.name));
-            if name.len() > 1 {
+            let name = Words::of(&words::fold(&skill.name));
+            if name.hashes.len() > 1 {
                 note(words_of.entry(name).or_default(), number);
             }
+            let mut tf = fields.finish();
+            let mut length = 0.0;
+            words::terms(&words::fold(&skill.body), Side::Skill, &mut |t| {
+                if t.weight != Weight::Stop {
+                    *tf.entry(t.hash).or_default() += BODY;
+                    length += 1.0;
+                }
+            });
+            lengths.push(length);
             frequencies.push(tf);
         }
         let mut index = Self {
@@ -178,20 +182,22 @@ impl Index {
         }
     }
 
-    fn add_phrases(&mut self, words_of: HashMap<Vec<u64>, Vec<u32>>, characters_of: HashMap<String, Vec<u32>>) {
+    fn add_phrases(&mut self, words_of: HashMap<Words, Vec<u32>>, characters_of: HashMap<String, Vec<u32>>) {
         let mut words_of: Vec<_> = words_of.into_iter().collect();
         words_of.sort_unstable();
-        for (terms, skills) in words_of {
+        for (words, skills) in words_of {
             let number = u32::try_from(self.phrases.len()).unwrap_or(u32::MAX);
-            self.by_first.entry(terms[0]).or_default().push(number);
-            self.phrases.push(Phrase { terms: terms.into(), weight: self.idf(skills.len()), skills });
+            self.by_first.entry(words.hashes[0]).or_default().push(number);
+            let weight = words.weight() * self.idf(skills.len());
+            self.phrases.push(Phrase { terms: words.hashes.into(), weight, skills });
         }
         let mut characters_of: Vec<_> = characters_of.into_iter().collect();
         characters_of.sort_unstable();
         let mut patterns = Vec::with_capacity(characters_of.len());
         for (pattern, skills) in characters_of {
             self.patterns.push(u32::try_from(self.phrases.len()).unwrap_or(u32::MAX));
-            self.phrases.push(Phrase { terms: Box::default(), weight: self.idf(skills.len()), skills });
+            let short = if pattern.chars().count() < 3 { SHORT_PATTERN } else { 1.0 };
+            self.phrases.push(Phrase { terms: Box::default(), weight: short * self.idf(skills.len()), skills });
             patterns.push(pattern);
         }
         if !patterns.is_empty() {
@@ -225,7 +231,7 @@ impl Index {
                 telling += if term.word { 1.0 } else { 0.5 };
             }
             if let Some((idf, postings)) = self.terms.get(&term.hash) {
-                let weight = if term.weight == Weight::Common { idf * COMMON } else { *idf };
+                let weight = idf * share(term);
                 for posting in self.postings_of(postings) {
                     scores[posting.skill as usize] += weight * posting.tf;
                 }
@@ -292,20 +298,34 @@ impl Index {
             let Some((idf, postings)) = self.terms.get(&term.hash) else { continue };
             let postings = self.postings_of(postings);
             if let Ok(at) = postings.binary_search_by_key(&skill, |p| p.skill) {
-                let common = if term.weight == Weight::Common { COMMON } else { 1.0 };
-                found.push((idf * postings[at].tf * common, term.span.clone()));
+                found.push((idf * postings[at].tf * share(term), term.span.clone()));
             }
         }
+        // Pairs of one Chinese or Japanese word are shown as that word.
+        found.sort_by(|a, b| a.1.start.cmp(&b.1.start).then(b.1.end.cmp(&a.1.end)));
+        found.dedup_by(|next, last| {
+            let joined = next.1.start < last.1.end;
+            if joined {
+                last.0 = last.0.max(next.0);
+                last.1.end = last.1.end.max(next.1.end);
+            }
+            joined
+        });
         found.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.start.cmp(&b.1.start)));
         let mut words: Vec<&str> = Vec::new();
         for (_, span) in found {
             let word = &asked.text[span];
-            if words.len() < 6 && !words.iter().any(|w| w.contains(word)) {
+            if words.len() < 6 && !words.contains(&word) {
                 words.push(word);
             }
         }
         words.join(", ")
     }
+}
+
+fn share(term: &Term) -> f32 {
+    let kind = if term.word { 1.0 } else { GRAM };
+    if term.weight == Weight::Common { kind * COMMON } else { kind }
 }
 
 /// A query, folded and cut into terms.
@@ -338,10 +358,62 @@ fn note(holders: &mut Vec<u32>, skill: u32) {
     }
 }
 
-fn hashes(folded: &str) -> Vec<u64> {
-    let mut out = Vec::new();
-    words::terms(folded, Side::Skill, &mut |t| out.push(t.hash));
-    out
+/// Words of name, description and keywords: each counts once per field.
+#[derive(Default)]
+struct Fields {
+    tf: ByHash<f32>,
+    field: ByHash<f32>,
+}
+
+impl Fields {
+    fn add(&mut self, text: &str, weight: f32) {
+        words::terms(&words::fold(text), Side::Skill, &mut |t| {
+            if t.weight != Weight::Stop {
+                self.field.insert(t.hash, weight);
+            }
+        });
+    }
+
+    fn next(&mut self) {
+        for (hash, weight) in self.field.drain() {
+            *self.tf.entry(hash).or_default() += weight;
+        }
+    }
+
+    fn finish(mut self) -> ByHash<f32> {
+        self.next();
+        self.tf
+    }
+}
+
+/// A phrase made of words.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Words {
+    hashes: Vec<u64>,
+    telling: bool,
+    common: bool,
+}
+
+impl Words {
+    fn of(folded: &str) -> Self {
+        let mut words = Self { hashes: Vec::new(), telling: false, common: false };
+        words::terms(folded, Side::Skill, &mut |t| {
+            words.hashes.push(t.hash);
+            words.telling |= t.weight == Weight::Full;
+            words.common |= t.weight == Weight::Common;
+        });
+        words
+    }
+
+    /// A phrase of everyday words alone must be long to be telling.
+    fn weight(&self) -> f32 {
+        match (self.telling, self.common, self.hashes.len()) {
+            (true, ..) => 1.0,
+            (false, true, 3..) => 0.85,
+            (false, true, _) => 0.5,
+            (false, false, _) => 0.4,
+        }
+    }
 }
 
 /// The text without blanks, and for each byte of it (and its end) the place in the text.

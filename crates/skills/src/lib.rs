@@ -5,6 +5,7 @@
 
 mod bank;
 mod builtin;
+mod change;
 mod disk;
 mod error;
 mod front_matter;
@@ -15,10 +16,12 @@ mod problem;
 mod render;
 mod skill;
 mod stop_words;
+mod watch;
 mod words;
 
 pub use bank::{Bank, DEFAULT_FLOOR, Hit, Lexical, Limits, Query, Retriever};
 pub use builtin::{Builtin, InstallReport, builtin, install_builtin};
+pub use change::{Draft, Imported, MAX_IMPORT_BYTES, MAX_IMPORT_FILES, Trashed, modernise, validate};
 pub use error::Error;
 pub use index::Scored;
 pub use library::{Library, Reloaded};

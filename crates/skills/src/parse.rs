@@ -30,6 +30,8 @@ pub const KEYWORDS_KEY: &str = "metaclaw-keywords";
 /// The metadata key for the agents a skill is for, separated by commas or blanks.
 pub const AGENTS_KEY: &str = "metaclaw-agents";
 
+/// Keys whose value is a line of text, which people forget to quote.
+const PROSE_KEYS: [&str; 5] = ["name", "description", "category", "license", "compatibility"];
 const SPEC_KEYS: [&str; 6] = ["name", "description", "license", "compatibility", "metadata", "allowed-tools"];
 
 /// What came of reading one file.
@@ -113,7 +115,8 @@ fn read_yaml(text: &str, parts: &Parts, entries: &[Entry], findings: &mut Vec<Fi
     let mut repaired = String::with_capacity(yaml.len() + 16);
     let mut warnings = Vec::new();
     let mut at = parts.yaml.start;
-    for entry in entries.iter().filter(|e| e.single && !e.value.is_empty()) {
+    let prose = |e: &&Entry| PROSE_KEYS.contains(&e.key.as_str()) && e.single && !e.value.is_empty();
+    for entry in entries.iter().filter(prose) {
         if yaml_map(&text[entry.span.clone()]).is_ok() {
             continue;
         }

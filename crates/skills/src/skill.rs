@@ -74,7 +74,6 @@ pub(crate) fn hex(hash: u128) -> String {
     format!("{hash:032x}")
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn hex128<S: serde::Serializer>(hash: &u128, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&hex(*hash))
 }

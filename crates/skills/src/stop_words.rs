@@ -1,7 +1,7 @@
 //! Words that say little about what a request is about, by language. Function words are never searched;
 //! words of everyday talk count for less, so that small talk does not call for a skill.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 static STOP_SET: LazyLock<HashSet<&'static str>> = LazyLock::new(|| STOP.split_whitespace().collect());
@@ -59,253 +59,63 @@ went white whole wife wind window winter wish woman women wonder wonderful word 
 world worry worse worst wow write writing wrong yeah year years yellow yesterday yet yo young
 ";
 
-/// Chinese and Japanese function phrases in Han characters, longest first.
-pub(crate) const HAN: &[&str] = &[
-    "能不能帮我",
-    "会不会",
-    "可不可以",
-    "是不是",
-    "为什么",
-    "有没有",
-    "请帮我",
-    "能不能",
-    "怎么样",
-    "怎么办",
-    "一下子",
-    "请问",
-    "帮我",
-    "帮忙",
-    "一下",
-    "一个",
-    "一些",
-    "这个",
-    "那个",
-    "哪个",
-    "哪些",
-    "这些",
-    "那些",
-    "什么",
-    "怎么",
-    "怎样",
-    "如何",
-    "可以",
-    "需要",
-    "应该",
-    "能够",
-    "我们",
-    "你们",
-    "他们",
-    "她们",
-    "大家",
-    "自己",
-    "现在",
-    "今天",
-    "明天",
-    "昨天",
-    "时候",
-    "时间",
-    "已经",
-    "还是",
-    "或者",
-    "以及",
-    "并且",
-    "而且",
-    "但是",
-    "因为",
-    "所以",
-    "如果",
-    "然后",
-    "还有",
-    "没有",
-    "不是",
-    "不要",
-    "知道",
-    "觉得",
-    "告诉",
-    "谢谢",
-    "你好",
-    "您好",
-    "关于",
-    "最近",
-    "最新",
-    "非常",
-    "比较",
-    "真的",
-    "东西",
-    "事情",
-    "问题",
-    "今日",
-    "明日",
-    "昨日",
-    "一番",
-    "何か",
-    "今回",
-    "次回",
-    "以下",
-    "以上",
-    "方法",
-    "場合",
-    "自分",
-    "的",
-    "了",
-    "吗",
-    "呢",
-    "吧",
-    "啊",
-    "我",
-    "你",
-    "您",
-    "他",
-    "她",
-    "它",
-    "们",
-    "是",
-    "把",
-    "被",
-    "给",
-    "请",
-    "帮",
-    "这",
-    "那",
-    "么",
-    "哪",
-    "很",
-    "都",
-    "也",
-    "就",
-    "还",
-    "私",
-    "何",
-    "君",
-    "彼",
-];
+/// Chinese and Japanese function phrases in Han characters.
+pub(crate) static HAN: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(HAN_PHRASES));
+const HAN_PHRASES: &str = "
+能不能帮我 会不会 可不可以 是不是 为什么 有没有 请帮我 能不能 怎么样 怎么办 一下子 请问 帮我 帮忙
+一下 一个 一些 这个 那个 哪个 哪些 这些 那些 什么 怎么 怎样 如何 可以 需要 应该 能够 我们
+你们 他们 她们 大家 自己 现在 今天 明天 昨天 时候 时间 已经 还是 或者 以及 并且 而且 但是
+因为 所以 如果 然后 还有 没有 不是 不要 知道 觉得 告诉 谢谢 你好 您好 关于 最近 最新 非常
+比较 真的 东西 事情 问题 今日 明日 昨日 一番 何か 今回 次回 以下 以上 方法 場合 自分 的 了
+吗 呢 吧 啊 我 你 您 他 她 它 们 是 把 被 给 请 帮 这 那 么 哪 很 都 也 就 还 私 何
+君 彼
+";
 
-/// Japanese function phrases in Hiragana, longest first.
-pub(crate) const HIRAGANA: &[&str] = &[
-    "よろしくおねがいします",
-    "おねがいします",
-    "していただけますか",
-    "いただけますか",
-    "してください",
-    "してほしい",
-    "ありがとう",
-    "こんにちは",
-    "こんばんは",
-    "おはよう",
-    "ございます",
-    "くださいませ",
-    "でしょうか",
-    "ましょうか",
-    "ください",
-    "てほしい",
-    "なさい",
-    "ですか",
-    "ますか",
-    "でしょう",
-    "ました",
-    "ません",
-    "ている",
-    "ておく",
-    "という",
-    "として",
-    "について",
-    "における",
-    "ための",
-    "ために",
-    "ような",
-    "ように",
-    "どうやって",
-    "どのように",
-    "どうすれば",
-    "どうしたら",
-    "いいですか",
-    "どんな",
-    "そして",
-    "しかし",
-    "それから",
-    "とても",
-    "すごく",
-    "ちょっと",
-    "できる",
-    "できます",
-    "したい",
-    "したら",
-    "すれば",
-    "します",
-    "しよう",
-    "して",
-    "した",
-    "する",
-    "され",
-    "される",
-    "せる",
-    "れる",
-    "られる",
-    "です",
-    "ます",
-    "から",
-    "まで",
-    "など",
-    "だけ",
-    "より",
-    "ので",
-    "のに",
-    "けど",
-    "ても",
-    "では",
-    "には",
-    "とは",
-    "これ",
-    "それ",
-    "あれ",
-    "どれ",
-    "この",
-    "その",
-    "あの",
-    "どの",
-    "ここ",
-    "そこ",
-    "どこ",
-    "こと",
-    "もの",
-    "とき",
-    "よう",
-    "ない",
-    "なる",
-    "ある",
-    "いる",
-    "いい",
-    "よい",
-    "ほしい",
-    "たい",
-    "なに",
-    "わたし",
-    "ぼく",
-    "あなた",
-    "みんな",
-    "もう",
-    "まだ",
-    "また",
-];
+/// Japanese function phrases in Hiragana.
+pub(crate) static HIRAGANA: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(HIRAGANA_PHRASES));
+const HIRAGANA_PHRASES: &str = "
+よろしくおねがいします おねがいします していただけますか いただけますか してください してほしい
+ありがとう こんにちは こんばんは おはよう ございます くださいませ でしょうか ましょうか ください
+てほしい なさい ですか ますか でしょう ました ません ている ておく という として について における
+ための ために ような ように どうやって どのように どうすれば どうしたら いいですか どんな そして
+しかし それから とても すごく ちょっと できる できます したい したら すれば します しよう して
+した する され される せる れる られる です ます から まで など だけ より ので のに けど ても
+では には とは これ それ あれ どれ この その あの どの ここ そこ どこ こと もの とき よう
+ない なる ある いる いい よい ほしい たい なに わたし ぼく あなた みんな もう まだ また
+";
 
 /// Single letters that are particles or endings at the border of a Hiragana run.
-pub(crate) const PARTICLES: &[char] = &[
-    'お', 'ご', 'を', 'は', 'が', 'の', 'に', 'へ', 'と', 'も', 'で', 'や', 'か', 'ね', 'よ', 'な', 'し', 'た', 'て',
-    'る', 'い', 'く', 'う', 'れ', 'り', 'す', 'さ', 'ん', 'え', 'け', 'せ', 'ら', 'き', 'っ',
-];
+pub(crate) const PARTICLES: &str = "おごをはがのにへともでやかねよなしたてるいくうれりすさんえけせらきっ";
+
+/// Phrases by their first character, longest first.
+pub(crate) struct Phrases(HashMap<char, Vec<&'static str>>);
+
+impl Phrases {
+    fn new(list: &'static str) -> Self {
+        let mut by_first: HashMap<char, Vec<&'static str>> = HashMap::new();
+        for phrase in list.split_whitespace() {
+            by_first.entry(phrase.chars().next().unwrap_or_default()).or_default().push(phrase);
+        }
+        for phrases in by_first.values_mut() {
+            phrases.sort_by_key(|p| std::cmp::Reverse(p.len()));
+        }
+        Self(by_first)
+    }
+
+    /// The longest phrase that `text` begins with.
+    pub(crate) fn at_start_of(&self, text: &str) -> Option<&'static str> {
+        self.0.get(&text.chars().next()?)?.iter().find(|p| text.starts_with(**p)).copied()
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn longer_stop_phrases_are_tried_before_their_beginnings() {
-        for list in [HAN, HIRAGANA] {
-            for (i, long) in list.iter().enumerate() {
-                for early in &list[..i] {
-                    assert!(!long.starts_with(early) || long == early, "`{early}` hides `{long}`");
-                }
-            }
-        }
+    fn the_longest_stop_phrase_is_taken() {
+        assert_eq!(HAN.at_start_of("请帮我总结"), Some("请帮我"));
+        assert_eq!(HIRAGANA.at_start_of("されるので"), Some("される"));
+        assert_eq!(HAN.at_start_of("总结"), None);
     }
 }

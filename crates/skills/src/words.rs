@@ -8,7 +8,7 @@ use rust_stemmers::{Algorithm, Stemmer};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::stop_words;
+use crate::stop_words::{self, Phrases};
 
 /// How much a term says about what a text is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +98,7 @@ pub(crate) fn terms(folded: &str, side: Side, each: &mut impl FnMut(Term)) {
         match kind {
             Class::Other => {}
             Class::Word => word(folded, at..end, &stemmer, each),
-            Class::Han => pieces(folded, at..end, stop_words::HAN, each, &mut han),
+            Class::Han => pieces(folded, at..end, &stop_words::HAN, each, &mut han),
             Class::Hiragana => hiragana(folded, at..end, each),
             Class::Katakana => katakana(folded, at..end, side, each),
         }
@@ -140,7 +140,7 @@ fn word(text: &str, span: Range<usize>, stemmer: &Stemmer, each: &mut impl FnMut
 fn pieces<F: FnMut(Term)>(
     text: &str,
     run: Range<usize>,
-    stops: &[&str],
+    stops: &Phrases,
     each: &mut F,
     cut: &mut impl FnMut(&str, Range<usize>, &mut F),
 ) {
@@ -148,8 +148,7 @@ fn pieces<F: FnMut(Term)>(
     let mut at = run.start;
     while at < run.end {
         let rest = &text[at..run.end];
-        // Longest first: the lists are sorted so.
-        if let Some(stop) = stops.iter().find(|s| rest.starts_with(**s)) {
+        if let Some(stop) = stops.at_start_of(rest) {
             if from < at {
                 cut(text, from..at, each);
             }
@@ -164,39 +163,44 @@ fn pieces<F: FnMut(Term)>(
     }
 }
 
-/// Particles stand at the beginning or the end of a run of Hiragana, so single letters are dropped only there.
+/// Particles stand at the beginning or the end of a run of Hiragana, so single letters are dropped only there. What is
+/// left is mostly grammar still, and counts little.
 fn hiragana<F: FnMut(Term)>(text: &str, run: Range<usize>, each: &mut F) {
-    pieces(text, run, stop_words::HIRAGANA, each, &mut |text: &str, piece: Range<usize>, each: &mut F| {
-        let inner = text[piece.clone()].trim_start_matches(stop_words::PARTICLES);
+    pieces(text, run, &stop_words::HIRAGANA, each, &mut |text: &str, piece: Range<usize>, each: &mut F| {
+        let inner = text[piece.clone()].trim_start_matches(is_particle);
         let start = piece.end - inner.len();
-        let end = start + inner.trim_end_matches(stop_words::PARTICLES).len();
+        let end = start + inner.trim_end_matches(is_particle).len();
         if start < end {
-            grams(text, start..end, 2, each);
+            grams(text, start..end, 2, Weight::Common, each);
         }
     });
 }
 
+fn is_particle(c: char) -> bool {
+    stop_words::PARTICLES.contains(c)
+}
+
 fn han<F: FnMut(Term)>(text: &str, run: Range<usize>, each: &mut F) {
-    if !grams(text, run.clone(), 2, each) {
+    if !grams(text, run.clone(), 2, Weight::Full, each) {
         each(term(text, run, Weight::Common));
     }
 }
 
 fn katakana(text: &str, run: Range<usize>, side: Side, each: &mut impl FnMut(Term)) {
-    let long = grams(text, run.clone(), 3, each);
+    let long = grams(text, run.clone(), 3, Weight::Full, each);
     if !long || side == Side::Query {
-        grams(text, run, 2, each);
+        grams(text, run, 2, Weight::Full, each);
     }
 }
 
 /// All windows of `n` characters; `false` when the run is shorter.
-fn grams(text: &str, run: Range<usize>, n: usize, each: &mut impl FnMut(Term)) -> bool {
+fn grams(text: &str, run: Range<usize>, n: usize, weight: Weight, each: &mut impl FnMut(Term)) -> bool {
     let mut any = false;
     let starts = text[run.clone()].char_indices().map(|(i, _)| run.start + i);
     let ends = text[run.clone()].char_indices().map(|(i, c)| run.start + i + c.len_utf8()).skip(n - 1);
     for (start, end) in starts.zip(ends) {
         any = true;
-        each(term(text, start..end, Weight::Full));
+        each(term(text, start..end, weight));
     }
     any
 }
