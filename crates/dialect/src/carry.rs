@@ -21,11 +21,6 @@ pub(crate) struct Carried {
     pub(crate) extra: Option<(String, Value)>,
 }
 
-/// Whether a field holds our packing and not a provider's own value.
-pub(crate) fn is_ours(field: &str) -> bool {
-    field.starts_with(MARK)
-}
-
 /// Packs a reasoning block's return data; a block without any still gets a non-empty mark,
 /// because strict clients drop thinking that has no signature.
 pub(crate) fn pack(reasoning: &Reasoning) -> String {

@@ -21,6 +21,7 @@ pub mod request;
 mod sequence;
 pub mod sse;
 pub mod tokens;
+mod translate;
 
 pub use error::{ApiError, ApiErrorOrRaw, ErrorKind, upstream_error};
 pub use ir::{Answer, Block, Event, Fold, Reasoning, Stop, ToolCall, Usage};
@@ -31,6 +32,7 @@ pub use quirks::{MaxTokensField, Quirks};
 pub use relay::{End, Finished, Relay, RelaySpec, Relayed, keepalive, relay_whole};
 pub use request::{Hints, Message, Request, RequestEdit, RequestError, Role, answer_hash, chain, is_yes};
 pub use tokens::{count_tokens_estimate, estimate_tokens};
+pub use translate::{custom_tools, translate_request};
 
 /// One of the three wire forms in which agents and providers talk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -198,7 +198,7 @@ impl Relay {
         let mut out = Vec::new();
         match std::mem::replace(&mut self.mode, Mode::Events) {
             Mode::Whole(body) => self.finish_whole(&body.freeze(), &mut out),
-            Mode::Undecided(_) | Mode::Events => self.finish_events(&end, &mut out),
+            Mode::Undecided(_) | Mode::Events => self.finish_events(end, &mut out),
         }
         if let Some(error) = &self.error {
             self.problem.get_or_insert_with(|| error.message.clone());
@@ -316,11 +316,11 @@ impl Relay {
         encoder.error(error, out);
     }
 
-    fn finish_events(&mut self, end: &End, out: &mut Vec<u8>) {
+    fn finish_events(&mut self, end: End, out: &mut Vec<u8>) {
         if let Some(last) = self.splitter.finish()
             && !self.ended
             && self.error.is_none()
-            && (*end == End::Clean || last.data.as_deref().is_some_and(is_whole_json))
+            && (end == End::Clean || last.data.as_deref().is_some_and(is_whole_json))
         {
             let parent = last.raw.clone();
             let mut outgoing = Outgoing { parent: &parent, run: 0..0, built: Vec::new() };
@@ -373,10 +373,10 @@ impl Relay {
     }
 
     /// Why a stream without an error event is no good answer all the same.
-    fn fault(&self, end: &End) -> Option<ApiError> {
+    fn fault(&self, end: End) -> Option<ApiError> {
         if !self.ended {
             return Some(match end {
-                End::Cut { reason } => upstream_fault(reason.as_str()),
+                End::Cut { reason } => upstream_fault(reason),
                 End::Clean if self.seq.started() => {
                     upstream_fault("the provider closed the stream before the end of the answer")
                 }

@@ -11,6 +11,8 @@ use crate::sequence::{Key, Sequencer};
 #[derive(Debug, Default)]
 pub(crate) struct Chat {
     next: Key,
+    /// From the answer's id: makes the ids of calls that came without one.
+    id: String,
     /// The text, reasoning or refusal block that deltas of its kind go to.
     prose: Option<(Prose, Key)>,
     reasoning_text: bool,
@@ -43,7 +45,9 @@ impl Chat {
             return Seen::Error;
         }
         if !seq.started() {
-            seq.start(head(chunk));
+            let head = head(chunk);
+            self.id.extend(head.id.chars().filter(char::is_ascii_alphanumeric).take(24));
+            seq.start(head);
         }
         let choices = chunk.get("choices").and_then(Value::as_array);
         let mut usage = usage_of(chunk);
@@ -259,7 +263,7 @@ impl Chat {
             return;
         }
         let key = self.key();
-        let id = if id.is_empty() { format!("call_{}", self.calls.len()) } else { id.to_owned() };
+        let id = if id.is_empty() { format!("call_{}{}", self.id, self.calls.len()) } else { id.to_owned() };
         self.calls.push(Call { key, index, id: id.clone(), arguments: arguments.clone() });
         self.prose = None;
         let call = ToolCall { id, name: name.to_owned(), arguments, custom: custom.is_some(), extra };

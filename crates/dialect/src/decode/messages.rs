@@ -216,16 +216,15 @@ impl Messages {
         let index = *index;
         if seq.is_open(index) {
             match block.get("type").and_then(Value::as_str) {
-                Some("tool_use") => {
-                    if input.is_empty() {
-                        let text = match block.get("input") {
-                            Some(Value::String(text)) => text.clone(),
-                            Some(Value::Null) | None => "{}".to_owned(),
-                            Some(given) => given.to_string(),
-                        };
-                        seq.delta(index, Delta::Text(text));
-                    }
+                Some("tool_use") if input.is_empty() => {
+                    let text = match block.get("input") {
+                        Some(Value::String(text)) => text.clone(),
+                        Some(Value::Null) | None => "{}".to_owned(),
+                        Some(given) => given.to_string(),
+                    };
+                    seq.delta(index, Delta::Text(text));
                 }
+                Some("tool_use") => {}
                 _ if !input.is_empty() => {
                     let value = serde_json::from_str(input).unwrap_or_else(|_| Value::String(input.clone()));
                     block.insert("input".to_owned(), value);

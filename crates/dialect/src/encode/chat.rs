@@ -214,9 +214,9 @@ impl Chat {
             string(field, out);
             out.push(b':');
             if gap.is_empty() {
-                string(text, out)
+                string(text, out);
             } else {
-                string(&format!("{gap}{text}"), out)
+                string(&format!("{gap}{text}"), out);
             }
             out.push(b'}');
         };

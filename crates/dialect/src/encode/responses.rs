@@ -132,12 +132,12 @@ impl Responses {
         self.shown = false;
         match block {
             Block::Text { text, .. } => {
-                self.show_message(json!({"type": "output_text", "text": "", "annotations": [], "logprobs": []}), out);
+                self.show_message(&json!({"type": "output_text", "text": "", "annotations": [], "logprobs": []}), out);
                 self.words("response.output_text.delta", text, out);
                 self.open = Some(block.clone());
             }
             Block::Refusal { text } => {
-                self.show_message(json!({"type": "refusal", "refusal": ""}), out);
+                self.show_message(&json!({"type": "refusal", "refusal": ""}), out);
                 self.words("response.refusal.delta", text, out);
                 self.open = Some(block.clone());
             }
@@ -260,7 +260,7 @@ impl Responses {
         self.done(item, out);
     }
 
-    fn show_message(&mut self, part: Value, out: &mut Vec<u8>) {
+    fn show_message(&mut self, part: &Value, out: &mut Vec<u8>) {
         self.shown = true;
         let id = self.id("msg");
         let item = json!({"type": "message", "id": id, "status": "in_progress", "role": "assistant", "content": []});

@@ -218,11 +218,11 @@ fn responses(stream: &[u8]) -> Value {
                 content.push(event["part"].clone());
             }
             "response.output_text.delta" => {
-                append(&mut items.last_mut().unwrap()["content"][0]["text"], &event["delta"])
+                append(&mut items.last_mut().unwrap()["content"][0]["text"], &event["delta"]);
             }
             "response.output_text.done" => assert_eq!(event["text"], items.last().unwrap()["content"][0]["text"]),
             "response.refusal.delta" => {
-                append(&mut items.last_mut().unwrap()["content"][0]["refusal"], &event["delta"])
+                append(&mut items.last_mut().unwrap()["content"][0]["refusal"], &event["delta"]);
             }
             "response.refusal.done" => assert_eq!(event["refusal"], items.last().unwrap()["content"][0]["refusal"]),
             "response.content_part.done" => {

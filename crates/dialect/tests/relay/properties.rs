@@ -1,13 +1,11 @@
 //! For any answer, any chunking and any pair of dialects: the folded stream is the translated whole body.
 
-mod support;
-
+use crate::support::providers::{Piece, Sample, Why};
+use crate::support::{clients, run, spec};
 use bytes::Bytes;
 use metaclaw_dialect::{Dialect, End, relay_whole};
 use proptest::prelude::*;
 use serde_json::Value;
-use support::providers::{Piece, Sample, Why};
-use support::{clients, run, spec};
 
 fn words() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec(
