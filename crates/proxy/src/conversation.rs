@@ -1,0 +1,87 @@
+//! The shape of one request's conversation: the states it went through, who the user's messages are, what triggered it.
+//! Made from a parsed request; `sessions` finds sessions by it, `inject` finds the messages that get text.
+
+use std::collections::HashMap;
+
+use dialect::request::chain;
+use dialect::{Request, Role};
+
+/// Names a user's message within its conversation: its hash, and which occurrence of that hash it is, from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct TurnKey {
+    pub(crate) hash: u128,
+    pub(crate) occurrence: u32,
+}
+
+/// See the module.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Conversation {
+    /// State after every message that counts.
+    pub(crate) state: u128,
+    /// States right after an answer of the model, oldest first.
+    pub(crate) answered: Vec<u128>,
+    /// States of the chain of user messages alone, oldest first.
+    pub(crate) said: Vec<u128>,
+    /// The user's own messages: place in the request, and name.
+    pub(crate) users: Vec<(usize, TurnKey)>,
+    /// The message that triggered the request.
+    pub(crate) trigger: Option<(usize, TurnKey)>,
+    /// Tool results came after it.
+    pub(crate) tool_step: bool,
+    /// What came before lies at the provider (`previous_response_id`).
+    pub(crate) remote: bool,
+}
+
+/// State of a conversation that lies at the provider up to the answer with this id.
+pub(crate) fn response_state(id: &str) -> u128 {
+    chain(0, xxhash_rust::xxh3::xxh3_128(id.as_bytes()))
+}
+
+impl Conversation {
+    pub(crate) fn of(request: &Request, previous_response: Option<&str>) -> Self {
+        let messages = request.messages();
+        let mut all = Self { tool_step: request.is_tool_step(), ..Self::default() };
+        let (mut said, mut occurrences) = (0, HashMap::<u128, u32>::new());
+        // The part of the conversation that lies at the provider belongs to the name of everything after it.
+        if let Some(id) = previous_response {
+            all.remote = true;
+            all.state = response_state(id);
+            all.answered.push(all.state);
+            said = all.state;
+        }
+        let before = all.state;
+        let start = request.turn_start();
+        for message in messages {
+            let is_trigger = start == Some(message.index);
+            // Instructions change with the time of day; what an agent adds in the user's name may be gone next time.
+            if message.role == Role::System || (message.role == Role::User && !message.has_words && !is_trigger) {
+                continue;
+            }
+            all.state = chain(all.state, message.hash);
+            match message.role {
+                Role::Assistant => all.answered.push(all.state),
+                Role::User => {
+                    let count = occurrences.entry(message.hash).or_default();
+                    let hash = if before == 0 { message.hash } else { chain(before, message.hash) };
+                    let key = TurnKey { hash, occurrence: *count };
+                    *count += 1;
+                    if message.has_words {
+                        said = chain(said, message.hash);
+                        all.said.push(said);
+                        all.users.push((message.index, key));
+                    }
+                    if is_trigger {
+                        all.trigger = Some((message.index, key));
+                    }
+                }
+                Role::Tool | Role::System => {}
+            }
+        }
+        all
+    }
+
+    /// The state this request went on from.
+    pub(crate) fn prior(&self) -> Option<u128> {
+        self.answered.last().copied()
+    }
+}

@@ -1,0 +1,297 @@
+//! One request for an answer, from its head to its last byte: identify, inject, forward, stream, record. The path of
+//! every chat completion, response and message.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::Response;
+use bytes::Bytes;
+use dialect::{ApiError, Dialect, ErrorKind, Relay, RelaySpec, Request, relay_whole, user_words};
+use futures::FutureExt;
+use store::{NewTurn, Outcome};
+use tokio::time::Instant;
+
+use crate::Proxy;
+use crate::conversation::Conversation;
+use crate::forward::{Head, Question, collect_answer, error_response};
+use crate::gate::Pass;
+use crate::identify::{Who, automatic_id, identify};
+use crate::inject;
+use crate::model::{Endpoint, Route};
+use crate::record::{Committed, Ending, Record, micros};
+use crate::sessions::Place;
+use crate::settings::Settings;
+use crate::stream::{AgentStream, Beginning, Begun, Failure, Flow};
+
+/// The session a request belongs to.
+pub const SESSION_HEADER: &str = "x-metaclaw-session";
+/// The user turn within the session, from 1.
+pub const TURN_HEADER: &str = "x-metaclaw-turn";
+/// What the user should know about this answer.
+pub const WARNING_HEADER: &str = "x-metaclaw-warning";
+
+/// A request that was read and found its session.
+struct Turn {
+    proxy: Arc<Proxy>,
+    settings: Arc<Settings>,
+    question: Question,
+    record: Record,
+    session: Arc<str>,
+    turn_no: u32,
+    echo: bool,
+    now_ms: i64,
+}
+
+/// Answers a request for an answer.
+pub(crate) async fn converse(
+    proxy: Arc<Proxy>,
+    settings: Arc<Settings>,
+    client: Dialect,
+    parts: Parts,
+    body: Bytes,
+    pass: Pass,
+) -> Response {
+    let started = Instant::now();
+    let request = match Request::parse(client, body) {
+        Ok(request) => request,
+        Err(error) => return error_response(client, &ApiError::from(error).into(), HeaderMap::new()),
+    };
+    let upstream = proxy.deps.upstream.load_full();
+    let route = match &*upstream {
+        Ok(route) => route.clone(),
+        Err(todo) => {
+            let mut error = ApiError::new(503, ErrorKind::Overloaded, todo.clone());
+            error.code = Some("not_configured".to_owned());
+            return error_response(client, &error.into(), HeaderMap::new());
+        }
+    };
+    let mut turn = enter(proxy, settings, request, parts, pass, started).await;
+    turn.record.timings.prepare_us = micros(started.elapsed());
+    if turn.question.request.stream() { turn.stream(route).await } else { turn.whole(route).await }
+}
+
+/// Finds the session, opens the record, decides what is added.
+async fn enter(
+    proxy: Arc<Proxy>,
+    settings: Arc<Settings>,
+    request: Request,
+    parts: Parts,
+    pass: Pass,
+    started: Instant,
+) -> Turn {
+    let client = request.dialect();
+    let hints = request.hints();
+    let who = identify(&parts.headers, &request, &hints);
+    let talk = Conversation::of(&request, hints.previous_response_id.as_deref());
+    let now_ms = proxy.deps.clock.now_ms();
+    let session = proxy.session_of(&who, &talk, &request).await;
+    let mut place = proxy.sessions.enter(&session, &who, &talk, started);
+    let mut row = row(&request, &parts, &who, &place, &talk, now_ms);
+    row.skill_generation = proxy.deps.knowledge.generation();
+    let pending = proxy.deps.store.begin(&session, &who.kind, request.bytes().clone());
+    let echo = who.echo;
+    let agent = who.agent.clone();
+    let trigger = talk.trigger;
+    // From here on the record closes itself, whatever happens.
+    let mut record = Record::open(&proxy, &settings, &session, who, talk, client, started, row, pending);
+    if let Some((index, key)) = place.open {
+        let made = match inject::question(&request, index, &place, &agent, &settings) {
+            Some(ask) => inject::make(&*proxy.deps.knowledge, &ask, settings.placement).await,
+            None => None,
+        };
+        let (text, additions) = made.map_or((None, Vec::new()), |m| (Some(Arc::<str>::from(m.text)), m.additions));
+        place.current = proxy.sessions.decide(&session, key, text.clone());
+        if let (Some(text), Some(turn)) = (&place.current, record.turn()) {
+            turn.additions = additions;
+            turn.block =
+                Some(store::Block { message_hash: key.hash, occurrence: key.occurrence, text: text.to_string() });
+        }
+    }
+    let turn_no = place.turn_no;
+    let question = Question {
+        request: Arc::new(request),
+        place,
+        trigger,
+        placement: settings.placement,
+        headers: parts.headers,
+        credential_is_ours: pass.credential_is_ours,
+        query: parts.uri.query().map(str::to_owned),
+        endpoint: Endpoint::Generate,
+    };
+    Turn { proxy, settings, question, record, session, turn_no, echo, now_ms }
+}
+
+/// What the journal row says before anybody was asked.
+fn row(request: &Request, parts: &Parts, who: &Who, place: &Place, talk: &Conversation, now_ms: i64) -> NewTurn {
+    let main = who.kind.is_main();
+    let words = |(index, _): (usize, _)| user_words(&request.message_text(index)).into_owned();
+    NewTurn {
+        session: place.session.to_string(),
+        agent: Some(who.agent.to_string()),
+        kind: who.kind.clone(),
+        turn_no: place.turn_no,
+        step: place.step,
+        dialect: request.dialect().as_str(),
+        model_asked: request.model().map(std::borrow::Cow::into_owned),
+        started_ms: now_ms,
+        finished_ms: now_ms,
+        headers: crate::headers::to_journal(&parts.headers),
+        user_text: talk.trigger.filter(|_| main).map(words).filter(|text| !text.is_empty()),
+        prior_state: talk.prior().filter(|_| main),
+        scope: place.scope.clone(),
+        ..NewTurn::default()
+    }
+}
+
+impl Turn {
+    fn spec(&self) -> RelaySpec {
+        let request = &self.question.request;
+        let client = request.dialect();
+        RelaySpec {
+            client_wants_usage: request.wants_usage(),
+            session_id: self.echo.then(|| self.session.to_string()),
+            request_model: request.model().map(std::borrow::Cow::into_owned),
+            now: self.now_ms / 1000,
+            fallback_id: format!("mc{:016x}", self.proxy.deps.clock.random()),
+            ..RelaySpec::new(client, client)
+        }
+    }
+
+    /// Headers of our own on every answer.
+    fn tags(&self) -> Tags {
+        Tags { session: header(&self.session), turn: HeaderValue::from(self.turn_no) }
+    }
+
+    async fn stream(self, route: Route) -> Response {
+        let (spec, tags) = (self.spec(), self.tags());
+        let Self { proxy, settings, question, record, .. } = self;
+        let client = question.client();
+        let asking = {
+            let proxy = proxy.clone();
+            async move {
+                let (head, result) = question.ask(&proxy, &route).await;
+                let result = result.map(|answering| {
+                    let upstream = answering.dialect;
+                    let custom_tools = custom_tools(&question, upstream);
+                    let relay = Box::new(Relay::new(RelaySpec { upstream, custom_tools, ..spec }));
+                    Flow { body: answering.reply.body, relay, weight_version: answering.reply.weight_version }
+                });
+                Begun { head, result }
+            }
+            .boxed()
+        };
+        let mut stream =
+            AgentStream::new(proxy.clone(), client, record, asking, settings.keepalive, settings.stream_idle);
+        match stream.begin().await {
+            Beginning::Flows => {
+                let mut headers = std::mem::take(&mut stream.headers);
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+                headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
+                headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+                tags.put(&mut headers, &proxy, None);
+                let mut response = Response::new(Body::new(stream));
+                *response.headers_mut() = headers;
+                response
+            }
+            Beginning::Failed(failure, committed) => {
+                let mut headers = std::mem::take(&mut stream.headers);
+                tags.put(&mut headers, &proxy, Some(&committed));
+                error_response(client, &failure, headers)
+            }
+        }
+    }
+
+    async fn whole(self, route: Route) -> Response {
+        let (spec, tags) = (self.spec(), self.tags());
+        let Self { proxy, settings, question, mut record, .. } = self;
+        let client = question.client();
+        let (head, result) = question.ask(&proxy, &route).await;
+        record.asked(&head);
+        let Head { mut headers, .. } = head;
+        let (answer, weight_version) = match result {
+            Ok(answering) => {
+                record.first_byte();
+                let upstream = answering.dialect;
+                let custom_tools = custom_tools(&question, upstream);
+                let spec = RelaySpec { upstream, custom_tools, ..spec };
+                let body = collect_answer(answering.reply.body, settings.stream_idle).await;
+                let answer = body.map_err(broken).and_then(|body| relay_whole(&spec, &body));
+                (answer.map_err(Failure::from), answering.reply.weight_version)
+            }
+            Err(failure) => (Err(failure), None),
+        };
+        match answer {
+            Ok((body, answer)) => {
+                let ending =
+                    Ending { outcome: Outcome::Ok, status: 200, error: None, answer: Some(answer), weight_version };
+                let committed = record.close(ending).await;
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                tags.put(&mut headers, &proxy, Some(&committed));
+                let mut response = Response::new(Body::from(body));
+                *response.headers_mut() = headers;
+                response
+            }
+            Err(failure) => {
+                let ending = Ending {
+                    outcome: Outcome::Error,
+                    status: failure.error.status,
+                    error: Some(failure.error.message.clone()),
+                    answer: None,
+                    weight_version,
+                };
+                let committed = record.close(ending).await;
+                tags.put(&mut headers, &proxy, Some(&committed));
+                error_response(client, &failure, headers)
+            }
+        }
+    }
+}
+
+fn broken(reason: String) -> ApiError {
+    ApiError::new(502, ErrorKind::Upstream, reason)
+}
+
+fn custom_tools(question: &Question, upstream: Dialect) -> Vec<String> {
+    if upstream == question.client() { Vec::new() } else { dialect::custom_tools(&question.request) }
+}
+
+struct Tags {
+    session: HeaderValue,
+    turn: HeaderValue,
+}
+
+impl Tags {
+    fn put(self, headers: &mut HeaderMap, proxy: &Proxy, committed: Option<&Committed>) {
+        headers.insert(HeaderName::from_static(SESSION_HEADER), self.session);
+        headers.insert(HeaderName::from_static(TURN_HEADER), self.turn);
+        let lost = match committed {
+            Some(Err(error)) => Some(header(&format!("this turn was not recorded: {error}"))),
+            Some(Ok(_)) => None,
+            None => proxy
+                .is_journal_failing()
+                .then(|| HeaderValue::from_static("turns are not being recorded; see `metaclaw status`")),
+        };
+        if let Some(lost) = lost {
+            headers.insert(HeaderName::from_static(WARNING_HEADER), lost);
+        }
+    }
+}
+
+/// Any text as a header value: what a header cannot carry becomes `?`.
+fn header(text: &str) -> HeaderValue {
+    let plain: String = text.chars().map(|c| if c == ' ' || c.is_ascii_graphic() { c } else { '?' }).collect();
+    HeaderValue::from_str(&plain).unwrap_or(HeaderValue::from_static("?"))
+}
+
+impl Proxy {
+    /// The session a request belongs to: in memory, in the journal, or a new one.
+    async fn session_of(&self, who: &Who, talk: &Conversation, request: &Request) -> Arc<str> {
+        crate::recall::session_of(self, who, talk, || {
+            automatic_id(request.model().as_deref(), self.deps.clock.random())
+        })
+        .await
+    }
+}

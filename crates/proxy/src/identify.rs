@@ -1,0 +1,247 @@
+//! Who is this: the agent, its session, main turn or side call. Reads headers first, then the body's own fields; when
+//! neither tells a session, `sessions` finds it by the conversation itself.
+
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use dialect::{Dialect, Hints, Request, SideKind};
+use store::{Kind, Scope};
+
+/// What a request says about itself.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Who {
+    /// Short lower-case name of the agent.
+    pub(crate) agent: Arc<str>,
+    /// The session it names.
+    pub(crate) session: Option<Arc<str>>,
+    /// The client named the session in MetaClaw's own way and expects it back in the body.
+    pub(crate) echo: bool,
+    /// Main conversation or side call.
+    pub(crate) kind: Kind,
+    /// The session ends with this request.
+    pub(crate) done: bool,
+    /// Whose memory it is.
+    pub(crate) scope: Scope,
+}
+
+/// Longest session id that is kept, in bytes.
+const MAX_ID: usize = 200;
+
+/// Reads a request's identity.
+pub(crate) fn identify(headers: &HeaderMap, request: &Request, hints: &Hints) -> Who {
+    let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim).filter(|v| !v.is_empty());
+    let own = header("x-session-id").or(hints.session_id.as_deref());
+    let native = || {
+        let affinity = header("session_id").or_else(|| header("session-id")).or_else(|| header("x-session-affinity"));
+        affinity
+            .map(without_counter)
+            .or_else(|| header("conversation_id"))
+            .or_else(|| hints.metadata_user_id.as_deref().and_then(claude_code_session))
+            .or(hints.prompt_cache_key.as_deref())
+    };
+    let session = own.or_else(native).map(clean_id).filter(|id| !id.is_empty()).map(Arc::from);
+    let turn_type = header("x-turn-type").map(str::to_lowercase).or_else(|| hints.turn_type.clone());
+    let kind = match (turn_type, own) {
+        (Some(kind), _) if kind == "main" => Kind::Main,
+        (Some(kind), _) => Kind::Side(clean_id(&kind)),
+        // Clients that name the session themselves say so when they mean the main conversation.
+        (None, Some(_)) => Kind::Side("side".to_owned()),
+        (None, None) => dialect::side_kind(request).map_or(Kind::Main, |side| Kind::Side(side_name(side).to_owned())),
+    };
+    let text = |name: &str, alias: &Option<String>| header(name).map(str::to_owned).or_else(|| alias.clone());
+    Who {
+        agent: agent_name(headers, request.dialect()),
+        session,
+        echo: own.is_some(),
+        kind,
+        done: hints.session_done || header("x-session-done").is_some_and(is_yes),
+        scope: Scope {
+            user_id: text("x-user-id", &hints.user_id),
+            workspace_id: text("x-workspace-id", &hints.workspace_id),
+            memory_scope: text("x-memory-scope", &hints.memory_scope),
+        },
+    }
+}
+
+/// The words that mean yes in a header.
+fn is_yes(value: &str) -> bool {
+    ["1", "true", "yes", "on"].iter().any(|yes| value.trim().eq_ignore_ascii_case(yes))
+}
+
+/// The journal's name of a side call.
+pub(crate) fn side_name(kind: SideKind) -> &'static str {
+    match kind {
+        SideKind::Title => "title",
+        SideKind::Heartbeat => "heartbeat",
+        SideKind::Compaction => "compaction",
+        SideKind::MemoryFlush => "memory_flush",
+        SideKind::Topic => "topic",
+        SideKind::Probe => "probe",
+    }
+}
+
+/// OpenClaw appends a request counter: `S:0`, `S:1`, … name the session `S`.
+fn without_counter(id: &str) -> &str {
+    match id.rsplit_once(':') {
+        Some((session, n)) if !session.is_empty() && !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()) => session,
+        _ => id,
+    }
+}
+
+/// The session in Claude Code's `metadata.user_id`: `user_…_session_UUID`, or JSON with a `session_id`.
+fn claude_code_session(user_id: &str) -> Option<&str> {
+    if let Some((_, session)) = user_id.rsplit_once("_session_") {
+        return Some(session).filter(|s| !s.is_empty());
+    }
+    let rest = &user_id[user_id.find("\"session_id\"")? + 12..];
+    let rest = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
+    rest.split_once('"').map(|(session, _)| session).filter(|s| !s.is_empty() && !s.contains('\\'))
+}
+
+/// Names come from outside: no control characters, no endless text.
+fn clean_id(id: &str) -> String {
+    let mut clean: String = id.trim().chars().filter(|c| !c.is_control()).collect();
+    if clean.len() > MAX_ID {
+        let mut end = MAX_ID;
+        while !clean.is_char_boundary(end) {
+            end -= 1;
+        }
+        clean.truncate(end);
+    }
+    clean
+}
+
+/// The agent's short name: what it says itself, what gives it away, or the product in its `User-Agent`.
+fn agent_name(headers: &HeaderMap, dialect: Dialect) -> Arc<str> {
+    let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim).filter(|v| !v.is_empty());
+    if let Some(name) = header("x-metaclaw-agent") {
+        return clean_id(&name.to_lowercase()).into();
+    }
+    if headers.contains_key("x-session-affinity") {
+        return "openclaw".into();
+    }
+    let product = header("originator").or_else(|| header("user-agent"));
+    let product = product.and_then(|p| p.split([' ', ';', '(']).next()).unwrap_or_default();
+    let name = match product.split_once('/') {
+        // OpenAI/Python 1.2.3, OpenAI/JS 7.15.0, Anthropic/Python 0.40: the SDK, not the agent.
+        Some((maker, sdk)) if sdk.starts_with(char::is_alphabetic) => format!("{maker}-{sdk}"),
+        Some((name, _)) => name.to_owned(),
+        None => product.to_owned(),
+    };
+    let name = clean_id(&name.to_lowercase());
+    match name.as_str() {
+        "" => match dialect {
+            Dialect::Messages => "anthropic-client".into(),
+            Dialect::Chat | Dialect::Responses => "openai-client".into(),
+        },
+        "claude-cli" => "claude-code".into(),
+        n if n.starts_with("codex") => "codex".into(),
+        _ => name.into(),
+    }
+}
+
+/// The id of a session that nothing names: readable, and never used twice.
+pub(crate) fn automatic_id(model: Option<&str>, random: u64) -> Arc<str> {
+    let model: String = model
+        .filter(|m| !m.is_empty())
+        .unwrap_or("default")
+        .chars()
+        .take(40)
+        .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' })
+        .collect();
+    format!("tui-{model}-{random:016x}").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::{HeaderName, HeaderValue};
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    fn who(headers: &[(&str, &str)], extra: Value) -> Who {
+        let mut body = json!({"model": "m", "messages": [{"role": "user", "content": "how do I fix a flaky test?"}]});
+        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        let request = Request::parse(Dialect::Chat, body.to_string().into()).unwrap();
+        let headers: HeaderMap = headers
+            .iter()
+            .map(|(n, v)| (HeaderName::try_from(*n).unwrap(), HeaderValue::from_str(v).unwrap()))
+            .collect();
+        identify(&headers, &request, &request.hints())
+    }
+
+    #[rstest]
+    #[case::nothing(&[], json!({}), None)]
+    #[case::own_header(&[("X-Session-Id", "a:1")], json!({}), Some("a:1"))]
+    #[case::empty_header(&[("X-Session-Id", " ")], json!({}), None)]
+    #[case::alias(&[], json!({"session_id": "b"}), Some("b"))]
+    #[case::header_wins(&[("X-Session-Id", "a")], json!({"session_id": "b"}), Some("a"))]
+    #[case::openclaw(&[("session_id", "test-2:0")], json!({}), Some("test-2"))]
+    #[case::affinity(&[("x-session-affinity", "44b4:0709:12")], json!({}), Some("44b4:0709"))]
+    #[case::no_counter(&[("session_id", "agent:main")], json!({}), Some("agent:main"))]
+    #[case::claude_code(&[], json!({"metadata": {"user_id": "user_a_account__session_3f2c"}}), Some("3f2c"))]
+    #[case::claude_code_json(&[], json!({"metadata": {"user_id": "{\"device_id\":\"d\",\"session_id\": \"3f2c\"}"}}), Some("3f2c"))]
+    #[case::other_user(&[], json!({"metadata": {"user_id": "alice"}}), None)]
+    #[case::cache_key(&[], json!({"prompt_cache_key": "conv-9"}), Some("conv-9"))]
+    #[case::own_before_native(&[("session_id", "n:0")], json!({"session_id": "o", "prompt_cache_key": "p"}), Some("o"))]
+    #[case::log_injection(&[], json!({"session_id": "a\nINFO b\u{7}"}), Some("aINFO b"))]
+    fn the_session_is_told_by(#[case] headers: &[(&str, &str)], #[case] body: Value, #[case] id: Option<&str>) {
+        assert_eq!(who(headers, body).session.as_deref(), id);
+    }
+
+    #[rstest]
+    #[case::no_id(&[], json!({}), "main")]
+    #[case::id_alone_is_side(&[("x-session-id", "s")], json!({}), "side")]
+    #[case::id_and_main(&[("x-session-id", "s"), ("x-turn-type", " MAIN ")], json!({}), "main")]
+    #[case::alias_main(&[], json!({"session_id": "s", "turn_type": "main"}), "main")]
+    #[case::any_other_word(&[("x-turn-type", "cron")], json!({}), "cron")]
+    #[case::header_wins(&[("x-turn-type", "side")], json!({"turn_type": "main"}), "side")]
+    #[case::openclaw_is_main(&[("session_id", "s:0")], json!({}), "main")]
+    fn main_or_side(#[case] headers: &[(&str, &str)], #[case] body: Value, #[case] kind: &str) {
+        assert_eq!(who(headers, body).kind.as_str(), kind);
+    }
+
+    #[rstest]
+    #[case(&[("x-session-done", "Yes")], json!({}), true)]
+    #[case(&[("x-session-done", "0")], json!({}), false)]
+    #[case(&[("x-session-done", "0")], json!({"session_done": true}), true)]
+    #[case(&[], json!({"session_done": "on"}), true)]
+    #[case(&[], json!({"session_done": "false"}), false)]
+    fn done_is_an_or_of_header_and_body(#[case] headers: &[(&str, &str)], #[case] body: Value, #[case] done: bool) {
+        assert_eq!(who(headers, body).done, done);
+    }
+
+    #[rstest]
+    #[case(&[("user-agent", "OpenAI/JS 7.15.0")], "openai-js")]
+    #[case(&[("user-agent", "OpenAI/Python 1.2.3")], "openai-python")]
+    #[case(&[("user-agent", "claude-cli/2.1.332 (external, cli)")], "claude-code")]
+    #[case(&[("user-agent", "codex_cli_rs/0.171.0")], "codex")]
+    #[case(&[("user-agent", "OpenAI/JS 7.15.0"), ("x-session-affinity", "s:0")], "openclaw")]
+    #[case(&[("user-agent", "x"), ("x-metaclaw-agent", "Hermes")], "hermes")]
+    #[case(&[], "openai-client")]
+    fn the_agent_has_a_short_name(#[case] headers: &[(&str, &str)], #[case] name: &str) {
+        assert_eq!(&*who(headers, json!({})).agent, name);
+    }
+
+    #[test]
+    fn only_own_ids_are_given_back_in_the_body() {
+        assert!(who(&[("x-session-id", "s")], json!({})).echo);
+        assert!(who(&[], json!({"session_id": "s"})).echo);
+        assert!(!who(&[("session_id", "s:0")], json!({})).echo);
+        assert!(!who(&[], json!({})).echo);
+    }
+
+    #[test]
+    fn scope_comes_from_headers_before_body() {
+        let who = who(&[("x-user-id", "u1")], json!({"user_id": "u2", "workspace_id": "w", "memory_scope": "m"}));
+        let scope =
+            Scope { user_id: Some("u1".into()), workspace_id: Some("w".into()), memory_scope: Some("m".into()) };
+        assert_eq!(who.scope, scope);
+    }
+
+    #[test]
+    fn automatic_ids_are_readable_and_plain() {
+        assert_eq!(&*automatic_id(Some("openai/gpt 5\n"), 255), "tui-openai-gpt-5--00000000000000ff");
+        assert_eq!(&*automatic_id(None, 1), "tui-default-0000000000000001");
+    }
+}

@@ -1,0 +1,124 @@
+//! What can be added to a conversation: skills today, memories later. `inject` asks with the user's own words and renders
+//! what comes back; nothing here knows about messages or budgets.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+
+/// What is known about the user turn that could use some help.
+#[derive(Debug, Clone, Default)]
+pub struct Ask {
+    /// The user's own words.
+    pub text: String,
+    /// Which agent asks, where known.
+    pub agent: Arc<str>,
+    /// Session id.
+    pub session: Arc<str>,
+    /// Whose memory it is.
+    pub scope: store::Scope,
+    /// Most tokens that will be added, estimated.
+    pub budget_tokens: u32,
+}
+
+/// One thing worth adding.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Piece {
+    /// `skill` or `memory`.
+    pub kind: &'static str,
+    /// Skill name or memory id.
+    pub id: String,
+    /// Its section of the block, heading included; nothing in it can close the block (see `skills::render::escape`).
+    pub section: String,
+    /// How well it fits; higher is better.
+    pub score: f32,
+    /// Why it was picked, in words.
+    pub why: String,
+}
+
+/// Where pieces come from.
+#[async_trait]
+pub trait Knowledge: Send + Sync + 'static {
+    /// What fits, best first. Never fails a request: a source in trouble gives nothing.
+    async fn recall(&self, ask: &Ask) -> Vec<Piece>;
+    /// Names the state of what can be recalled; changes when, and only when, that changes.
+    fn generation(&self) -> Option<i64> {
+        None
+    }
+}
+
+/// Nothing to add.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoKnowledge;
+
+#[async_trait]
+impl Knowledge for NoKnowledge {
+    async fn recall(&self, _: &Ask) -> Vec<Piece> {
+        Vec::new()
+    }
+}
+
+/// Limits of skill retrieval, from the configuration.
+#[derive(Debug, Clone, Default)]
+pub struct SkillSettings {
+    /// Skills are added at all.
+    pub enabled: bool,
+    /// Caps and floor.
+    pub limits: skills::Limits,
+    /// Skills that are never added.
+    pub disabled: HashSet<String>,
+}
+
+impl SkillSettings {
+    /// From the user's configuration.
+    pub fn from_config(config: &config::Config) -> Self {
+        let count = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
+        Self {
+            enabled: config.skills.enabled,
+            limits: skills::Limits {
+                top_k: count(config.skills.top_k),
+                task_specific_top_k: count(config.skills.task_specific_top_k),
+                ..skills::Limits::default()
+            },
+            disabled: config.skills.disabled.iter().cloned().collect(),
+        }
+    }
+}
+
+/// The skill library as knowledge.
+pub struct SkillKnowledge {
+    library: Arc<skills::Library>,
+    settings: Arc<ArcSwap<SkillSettings>>,
+}
+
+impl SkillKnowledge {
+    /// Knowledge from this library, under live settings.
+    pub fn new(library: Arc<skills::Library>, settings: Arc<ArcSwap<SkillSettings>>) -> Self {
+        Self { library, settings }
+    }
+}
+
+#[async_trait]
+impl Knowledge for SkillKnowledge {
+    async fn recall(&self, ask: &Ask) -> Vec<Piece> {
+        let settings = self.settings.load();
+        if !settings.enabled {
+            return Vec::new();
+        }
+        let bank = self.library.snapshot();
+        let query = skills::Query { text: &ask.text, agent: Some(&ask.agent), disabled: Some(&settings.disabled) };
+        let piece = |hit: skills::Hit| Piece {
+            kind: "skill",
+            section: skills::section(&hit),
+            id: hit.skill.name.clone(),
+            score: hit.score,
+            why: hit.why,
+        };
+        bank.search(&query, &settings.limits).into_iter().map(piece).collect()
+    }
+
+    fn generation(&self) -> Option<i64> {
+        Some(i64::from_ne_bytes(self.library.snapshot().fingerprint().to_ne_bytes()))
+    }
+}

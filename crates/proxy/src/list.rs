@@ -1,0 +1,166 @@
+//! `GET /v1/models`: the provider's list where it can be had quickly, and the configured model in any case. Clients ask at
+//! start and take an error for a broken provider, so there is none.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::response::Response;
+use bytes::Bytes;
+use dialect::{ApiError, Dialect, ErrorKind};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::Proxy;
+use crate::forward::{collect, error_response};
+use crate::gate::Pass;
+use crate::headers::to_upstream;
+use crate::model::{Call, Endpoint, Model, Route};
+use crate::other::caller_credentials;
+
+/// How long the provider may take to list its models.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a list holds; a failed attempt holds shorter.
+const FRESH: Duration = Duration::from_secs(300);
+const FAILED: Duration = Duration::from_secs(15);
+/// Most bytes of a list.
+const MAX_LIST: usize = 8 << 20;
+/// What stands in for a model nobody has configured.
+const NAMELESS: &str = "metaclaw-model";
+
+/// The provider's last list, per provider.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    last: Mutex<Option<Listed>>,
+}
+
+#[derive(Debug, Clone)]
+struct Listed {
+    of: usize,
+    until: Instant,
+    models: Arc<Vec<Value>>,
+}
+
+pub(crate) async fn models(
+    proxy: &Arc<Proxy>,
+    client: Dialect,
+    one: Option<&str>,
+    parts: &Parts,
+    pass: Pass,
+) -> Response {
+    let upstream = proxy.deps.upstream.load_full();
+    let (own, listed) = match &*upstream {
+        Ok(route) => {
+            let own = route.primary.model_for(None).map(|id| id.into_owned());
+            (own, listed(proxy, route, client, parts, pass).await)
+        }
+        Err(_) => (None, Arc::default()),
+    };
+    let own = own.or_else(|| listed.is_empty().then(|| NAMELESS.to_owned()));
+    let mut all = Vec::with_capacity(listed.len() + 1);
+    if let Some(id) = own.as_deref().filter(|id| !listed.iter().any(|m| id_of(m) == Some(id))) {
+        all.push(entry(client, &json!({ "id": id, "owned_by": "metaclaw" })));
+    }
+    all.extend(listed.iter().map(|model| entry(client, model)));
+    let Some(one) = one else { return answer(&list(client, &all)) };
+    match all.iter().find(|model| id_of(model) == Some(one)) {
+        Some(model) => answer(model),
+        // Every name is answered by the configured model.
+        None if own.is_some() => answer(&entry(client, &json!({ "id": one, "owned_by": "metaclaw" }))),
+        None => {
+            let message = format!("the model {one} does not exist");
+            let error = ApiError::new(404, ErrorKind::NotFound, message);
+            error_response(client, &error.into(), HeaderMap::new())
+        }
+    }
+}
+
+/// The provider's models, in whatever form it lists them.
+async fn listed(proxy: &Proxy, route: &Route, client: Dialect, parts: &Parts, pass: Pass) -> Arc<Vec<Value>> {
+    let model = &route.primary;
+    let of = Arc::as_ptr(model).cast::<()>() as usize;
+    let now = Instant::now();
+    let lock = || proxy.models.last.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(listed) = lock().as_ref().filter(|l| l.of == of && now < l.until) {
+        return listed.models.clone();
+    }
+    let credentials = caller_credentials(&**model, parts, pass);
+    let personal = !credentials.is_empty();
+    let call = Call {
+        endpoint: Endpoint::Other { method: Method::GET, path: "/models".to_owned() },
+        dialect: model.dialect_for(client),
+        query: None,
+        body: Bytes::new(),
+        stream: false,
+        headers: to_upstream(&parts.headers, false),
+        credentials,
+    };
+    let models = tokio::time::timeout(PATIENCE, fetch(&**model, call)).await.ok().flatten();
+    let until = now + if models.is_some() { FRESH } else { FAILED };
+    let models = Arc::new(models.unwrap_or_default());
+    // What one caller's credentials see is nobody else's.
+    if !personal {
+        *lock() = Some(Listed { of, until, models: models.clone() });
+    }
+    models
+}
+
+async fn fetch(model: &dyn Model, call: Call) -> Option<Vec<Value>> {
+    let reply = model.send(call).await.ok()?;
+    if !reply.status.is_success() {
+        return None;
+    }
+    let body = collect(reply.body, MAX_LIST, PATIENCE).await.ok()?;
+    let mut body: Value = serde_json::from_slice(&body).ok()?;
+    let found = match body.get_mut("data") {
+        Some(Value::Array(data)) => std::mem::take(data),
+        _ => match body.get_mut("models") {
+            Some(Value::Array(models)) => std::mem::take(models),
+            _ => return None,
+        },
+    };
+    Some(found.into_iter().filter(|model| id_of(model).is_some()).collect())
+}
+
+fn id_of(model: &Value) -> Option<&str> {
+    model.get("id").and_then(Value::as_str)
+}
+
+/// A model in the form the agent's dialect lists it; whatever else the provider said of it stays.
+fn entry(client: Dialect, model: &Value) -> Value {
+    let mut entry = model.clone();
+    let id = id_of(model).unwrap_or_default().to_owned();
+    if let Some(fields) = entry.as_object_mut() {
+        let mut add = |key: &str, value: Value| {
+            fields.entry(key.to_owned()).or_insert(value);
+        };
+        if client == Dialect::Messages {
+            add("type", json!("model"));
+            add("display_name", json!(id));
+            add("created_at", json!("1970-01-01T00:00:00Z"));
+        } else {
+            add("object", json!("model"));
+            add("created", json!(0));
+            add("owned_by", json!("provider"));
+        }
+    }
+    entry
+}
+
+fn list(client: Dialect, all: &[Value]) -> Value {
+    if client == Dialect::Messages {
+        let id = |model: Option<&Value>| model.and_then(id_of).map(str::to_owned);
+        json!({ "data": all, "has_more": false, "first_id": id(all.first()), "last_id": id(all.last()) })
+    } else {
+        json!({ "object": "list", "data": all })
+    }
+}
+
+fn answer(value: &Value) -> Response {
+    let mut response = Response::new(Body::from(value.to_string()));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

@@ -1,0 +1,119 @@
+//! Everything on the agent port that is no conversation: the provider's other endpoints, passed through as they are, and
+//! the routes old MetaClaw clients know.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::Response;
+use bytes::Bytes;
+use dialect::{ApiError, Dialect, ErrorKind};
+
+use crate::Proxy;
+use crate::forward::error_response;
+use crate::gate::Pass;
+use crate::headers::{credentials, to_agent, to_upstream};
+use crate::model::{Call, Endpoint, Model};
+use crate::serve::nowhere;
+use crate::stream::Failure;
+
+/// Routes of MetaClaw's own whose feature is off.
+pub(crate) fn own(path: &str) -> Response {
+    let detail = if path.starts_with("/memory") {
+        "memory not enabled"
+    } else if path == "/admin/train_step" {
+        "no trainer: training is not running"
+    } else {
+        return detail(StatusCode::NOT_FOUND, "Not Found");
+    };
+    self::detail(StatusCode::SERVICE_UNAVAILABLE, detail)
+}
+
+fn detail(status: StatusCode, text: &str) -> Response {
+    let mut response = Response::new(Body::from(serde_json::json!({ "detail": text }).to_string()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// The dialect in which the upstream serves this path, if it does.
+fn served_as(model: &dyn Model, path: &str, client: Dialect) -> Option<Dialect> {
+    let wanted: &[Dialect] = if path.starts_with("/messages") {
+        &[Dialect::Messages]
+    } else if path.starts_with("/responses") || path.starts_with("/conversations") {
+        &[Dialect::Responses]
+    } else if client == Dialect::Messages {
+        &[Dialect::Messages]
+    } else {
+        &[Dialect::Chat, Dialect::Responses]
+    };
+    wanted.iter().copied().find(|dialect| model.dialect_for(*dialect) == *dialect)
+}
+
+/// A path the provider's own address is joined with: nothing in it may lead elsewhere.
+fn is_plain(path: &str) -> bool {
+    let lower = path.to_ascii_lowercase();
+    !["..", "%2e", "//", "\\", "%5c", "%2f"].iter().any(|odd| lower.contains(odd))
+}
+
+/// Hands a request to the provider as it is, and its answer back.
+pub(crate) async fn pass_through(
+    proxy: &Arc<Proxy>,
+    client: Dialect,
+    path: &str,
+    parts: &Parts,
+    body: Bytes,
+    pass: Pass,
+) -> Response {
+    let upstream = proxy.deps.upstream.load_full();
+    let Ok(route) = &*upstream else { return nowhere(client, &parts.method, &format!("/v1{path}")) };
+    let model = &*route.primary;
+    let Some(dialect) = served_as(model, path, client).filter(|_| is_plain(path)) else {
+        let message = format!("{} does not serve /v1{path}", model.name());
+        return error_response(client, &ApiError::new(404, ErrorKind::NotFound, message).into(), HeaderMap::new());
+    };
+    let call = Call {
+        endpoint: Endpoint::Other { method: parts.method.clone(), path: path.to_owned() },
+        dialect,
+        query: parts.uri.query().map(str::to_owned),
+        body,
+        stream: false,
+        headers: to_upstream(&parts.headers, true),
+        credentials: caller_credentials(model, parts, pass),
+    };
+    match model.send(call).await {
+        Ok(reply) => {
+            let mut headers = to_agent(&reply.headers, true);
+            if let Some(kind) = reply.headers.get(CONTENT_TYPE) {
+                headers.insert(CONTENT_TYPE, kind.clone());
+            }
+            let mut response = Response::new(Body::from_stream(reply.body));
+            *response.status_mut() = reply.status;
+            *response.headers_mut() = headers;
+            response
+        }
+        Err(error) => error_response(client, &Failure::from(error), HeaderMap::new()),
+    }
+}
+
+/// The agent's own credentials, if this upstream takes those.
+pub(crate) fn caller_credentials(model: &dyn Model, parts: &Parts, pass: Pass) -> Vec<(&'static str, HeaderValue)> {
+    if model.takes_caller_credentials() && !pass.credential_is_ours { credentials(&parts.headers) } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_path_leads_off_the_providers_address() {
+        for odd in ["/../admin", "/a/%2e%2e/b", "/a//evil.com", "/a\\b", "/%2Fevil", "/x/.."] {
+            assert!(!is_plain(odd), "{odd}");
+        }
+        for plain in ["/embeddings", "/responses/resp_1/cancel", "/files/file-abc.jsonl"] {
+            assert!(is_plain(plain), "{plain}");
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The journal row of a request, from its arrival to its commit. `converse` opens it, whoever ends the request closes it:
+//! the finished answer, an error, or the client going away. Closed exactly once; what is dropped open counts as cancelled.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use dialect::request::chain;
+use dialect::{Answer, Dialect, answer_hash};
+use store::{EndReason, NewTurn, Outcome, Pending, TurnId, Usage};
+use tokio::time::Instant;
+
+use crate::Proxy;
+use crate::conversation::{Conversation, response_state};
+use crate::events::{Event, Timings, TurnFinished};
+use crate::forward::Head;
+use crate::identify::Who;
+use crate::sessions::End;
+use crate::settings::Settings;
+
+/// A request under way.
+pub(crate) struct Record {
+    proxy: Arc<Proxy>,
+    settings: Arc<Settings>,
+    session: Arc<str>,
+    who: Who,
+    talk: Conversation,
+    client: Dialect,
+    started: Instant,
+    pub(crate) timings: Timings,
+    /// Taken when the record is closed.
+    open: Option<(NewTurn, Pending)>,
+}
+
+/// How a request ended.
+#[derive(Debug, Default)]
+pub(crate) struct Ending {
+    pub(crate) outcome: Outcome,
+    pub(crate) status: u16,
+    pub(crate) error: Option<String>,
+    pub(crate) answer: Option<Answer>,
+    pub(crate) weight_version: Option<i64>,
+}
+
+/// What became of the row.
+pub(crate) type Committed = Result<TurnId, String>;
+
+impl Record {
+    #[expect(clippy::too_many_arguments, reason = "one call, one place that knows all of it")]
+    pub(crate) fn open(
+        proxy: &Arc<Proxy>,
+        settings: &Arc<Settings>,
+        session: &Arc<str>,
+        who: Who,
+        talk: Conversation,
+        client: Dialect,
+        started: Instant,
+        turn: NewTurn,
+        pending: Pending,
+    ) -> Self {
+        Self {
+            proxy: proxy.clone(),
+            settings: settings.clone(),
+            session: session.clone(),
+            who,
+            talk,
+            client,
+            started,
+            timings: Timings::default(),
+            open: Some((turn, pending)),
+        }
+    }
+
+    /// The row so far.
+    pub(crate) fn turn(&mut self) -> Option<&mut NewTurn> {
+        self.open.as_mut().map(|(turn, _)| turn)
+    }
+
+    /// Somebody was asked.
+    pub(crate) fn asked(&mut self, head: &Head) {
+        if let Some((turn, _)) = &mut self.open {
+            turn.upstream = head.upstream.as_deref().map(str::to_owned);
+            turn.upstream_dialect = head.dialect.map_or("", Dialect::as_str);
+            turn.model_sent.clone_from(&head.model);
+        }
+    }
+
+    /// The first byte of the answer is there.
+    pub(crate) fn first_byte(&mut self) {
+        if self.timings.first_byte_us.is_none() {
+            let elapsed = self.started.elapsed();
+            self.timings.first_byte_us = Some(micros(elapsed).saturating_sub(self.timings.prepare_us));
+            if let Some((turn, _)) = &mut self.open {
+                turn.first_byte_ms = Some(turn.started_ms.saturating_add(millis(elapsed)));
+            }
+        }
+    }
+
+    /// Closes the record: the session knows at once, the journal when the future resolves. Must be awaited or spawned.
+    pub(crate) fn close(mut self, ending: Ending) -> impl Future<Output = Committed> + Send + 'static {
+        let taken = self.open.take();
+        let (proxy, settings) = (self.proxy.clone(), self.settings.clone());
+        let row = taken.map(|(turn, pending)| self.finish(turn, pending, ending));
+        async move {
+            match row {
+                Some(row) => row.commit(&proxy, &settings).await,
+                None => Err("the request was recorded already".to_owned()),
+            }
+        }
+    }
+
+    fn finish(&mut self, mut turn: NewTurn, pending: Pending, ending: Ending) -> Row {
+        let elapsed = self.started.elapsed();
+        self.timings.total_us = micros(elapsed);
+        turn.finished_ms = turn.started_ms.saturating_add(millis(elapsed));
+        turn.outcome = ending.outcome;
+        turn.status = Some(ending.status);
+        turn.error = ending.error;
+        turn.weight_version = ending.weight_version;
+        let mut states = (None, None);
+        if let Some(answer) = &ending.answer {
+            if self.who.kind.is_main() && ending.outcome == Outcome::Ok {
+                let after = chain(self.talk.state, answer_hash(answer));
+                let named =
+                    (self.client == Dialect::Responses && !answer.id.is_empty()).then(|| response_state(&answer.id));
+                // A conversation that lies at the provider goes on by the answer's id, every other one by its messages.
+                states = if self.talk.remote { (named.or(Some(after)), Some(after)) } else { (Some(after), named) };
+            }
+            turn.stop = Some(stop_name(answer));
+            turn.usage = usage(answer);
+            turn.answer_text = Some(answer.text()).filter(|text| !text.is_empty());
+            turn.answer_json = serde_json::to_string(answer).ok();
+        }
+        turn.state_hash = states.0;
+        let end = End { outcome: ending.outcome, states: [states.0, states.1] };
+        self.proxy.sessions.leave(&self.session, &self.who.kind, &self.talk, end, Instant::now());
+        let finished = TurnFinished {
+            id: TurnId(0),
+            session: self.session.clone(),
+            agent: self.who.agent.clone(),
+            kind: self.who.kind.clone(),
+            turn_no: turn.turn_no,
+            step: turn.step,
+            outcome: turn.outcome,
+            status: ending.status,
+            model: turn.model_sent.as_deref().map(Arc::from),
+            additions: turn.additions.len(),
+            timings: self.timings,
+        };
+        Row { turn, pending, finished, done: self.who.done }
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        if let Some((turn, pending)) = self.open.take() {
+            let ending = Ending { outcome: Outcome::Cancelled, status: 499, ..Ending::default() };
+            let row = self.finish(turn, pending, ending);
+            let (proxy, settings) = (self.proxy.clone(), self.settings.clone());
+            self.proxy.deps.tracker.spawn(async move { row.commit(&proxy, &settings).await });
+        }
+    }
+}
+
+struct Row {
+    turn: NewTurn,
+    pending: Pending,
+    finished: TurnFinished,
+    done: bool,
+}
+
+impl Row {
+    async fn commit(self, proxy: &Proxy, settings: &Settings) -> Committed {
+        let Self { turn, pending, mut finished, done } = self;
+        let session = finished.session.clone();
+        let begun = Instant::now();
+        let append = proxy.deps.store.append(turn, pending);
+        let committed = match tokio::time::timeout(settings.journal_patience, append).await {
+            Ok(Ok(id)) => Ok(id),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("the journal did not take the turn within {:?}", settings.journal_patience)),
+        };
+        match &committed {
+            Ok(id) => {
+                finished.id = *id;
+                finished.timings.commit_us = micros(begun.elapsed());
+                if proxy.journal_failing.swap(false, Ordering::Relaxed) {
+                    tracing::info!("the journal takes turns again");
+                    proxy.emit(Event::JournalRecovered);
+                }
+                proxy.emit(Event::TurnFinished(finished));
+            }
+            Err(error) => {
+                // Loud once, and again after every recovery; the event tells of each lost row.
+                if !proxy.journal_failing.swap(true, Ordering::Relaxed) {
+                    tracing::error!(%session, %error, "turns are not being recorded; agents are still served");
+                }
+                proxy.emit(Event::JournalFailed { session: session.clone(), error: error.clone() });
+            }
+        }
+        if done {
+            proxy.end_session(&session, EndReason::Explicit).await;
+        }
+        committed
+    }
+}
+
+fn usage(answer: &Answer) -> Usage {
+    let usage = &answer.usage;
+    if !usage.is_known() {
+        return Usage::default();
+    }
+    Usage {
+        input: Some(usage.input),
+        output: Some(usage.output),
+        cache_read: Some(usage.cache_read),
+        cache_write: Some(usage.cache_write),
+        reasoning: usage.reasoning,
+    }
+}
+
+fn stop_name(answer: &Answer) -> String {
+    use dialect::Stop;
+    match &answer.stop {
+        Stop::EndTurn => "end_turn",
+        Stop::MaxTokens => "max_tokens",
+        Stop::ToolUse => "tool_use",
+        Stop::StopSequence(_) => "stop_sequence",
+        Stop::Refusal => "refusal",
+        Stop::ContentFilter => "content_filter",
+        Stop::Pause => "pause",
+        Stop::Other(other) => other,
+    }
+    .to_owned()
+}
+
+pub(crate) fn micros(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn millis(duration: std::time::Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,233 @@
+//! What is added, where, and that it stays there.
+
+use std::sync::Arc;
+
+use dialect::Dialect;
+use metaclaw_proxy::{Placement, Settings};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::port::{Fake, Port, Says, assistant, port, port_with, request, user, whole};
+
+const BLOCK: &str = "<metaclaw-context>";
+
+fn blocks(body: &[u8]) -> usize {
+    String::from_utf8_lossy(body).matches(BLOCK).count()
+}
+
+fn chat() -> Arc<Fake> {
+    Arc::new(Fake::new(Dialect::Chat))
+}
+
+fn calls(id: &str) -> Value {
+    json!({"role": "assistant", "content": null,
+           "tool_calls": [{"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}}]})
+}
+
+fn result(id: &str, text: &str) -> Value {
+    json!({"role": "tool", "tool_call_id": id, "content": text})
+}
+
+async fn restart(model: &Arc<Fake>, folder: &Arc<tempfile::TempDir>, old: Option<Port>) -> Port {
+    if let Some(old) = old {
+        old.store.close().await.unwrap();
+    }
+    port_with(model, None, Settings::default(), folder.clone()).await
+}
+
+#[tokio::test]
+async fn a_tool_loop_is_one_turn_with_one_block_and_one_reason() {
+    let model = chat();
+    let call = json!({"id": "c", "choices": [{"index": 0, "message": calls("t1"), "finish_reason": "tool_calls"}]});
+    model.says(Says::Whole(200, "application/json", call.to_string()));
+    let port = port(&model, Settings::default()).await;
+    let mut messages = vec![user("how warm for zebrafish?")];
+    port.chat(&request(&messages, false)).await;
+    messages.extend([calls("t1"), result("t1", "zebrafish zebrafish")]);
+    port.chat(&request(&messages, false)).await;
+    messages.extend([assistant("Fine."), user("thanks")]);
+    port.chat(&request(&messages, false)).await;
+    for index in 0..3 {
+        let sent: Value = serde_json::from_slice(&model.body(index)).unwrap();
+        assert_eq!(blocks(&model.body(index)), 1, "{sent}");
+        assert!(
+            sent["messages"][0]["content"]
+                .as_str()
+                .unwrap()
+                .starts_with("how warm for zebrafish?\n\n<metaclaw-context>")
+        );
+    }
+    let turns = port.turns().await;
+    let numbers: Vec<_> = turns.iter().map(|t| (t.turn_no, t.step, t.additions.len())).collect();
+    assert_eq!(numbers, [(1, 0, 1), (1, 1, 0), (2, 0, 0)]);
+    assert_eq!(turns[0].additions[0].why, "zebrafish");
+    assert!(turns.iter().all(|t| t.session == turns[0].session));
+}
+
+#[tokio::test]
+async fn a_tool_loop_that_began_before_us_is_left_alone() {
+    let model = chat();
+    let port = port(&model, Settings::default()).await;
+    let mut messages = vec![user("zebrafish"), calls("t1"), result("t1", "x")];
+    port.chat(&request(&messages, false)).await;
+    assert_eq!(blocks(&model.body(0)), 0);
+    messages.extend([assistant("Fine."), user("zebrafish again")]);
+    port.chat(&request(&messages, false)).await;
+    let sent: Value = serde_json::from_slice(&model.body(1)).unwrap();
+    assert_eq!((blocks(&model.body(1)), blocks(sent["messages"][4].to_string().as_bytes())), (1, 1));
+}
+
+#[tokio::test]
+async fn side_calls_and_text_that_is_there_already_get_nothing() {
+    let model = chat();
+    let port = port(&model, Settings::default()).await;
+    let body = request(&[user("zebrafish")], false).to_string();
+    port.ask("POST", "/v1/chat/completions", &[("x-turn-type", "side")], body.clone()).await;
+    port.ask("POST", "/v1/chat/completions", &[("x-session-id", "s")], body).await;
+    assert_eq!((blocks(&model.body(0)), blocks(&model.body(1))), (0, 0));
+    let noted = user("zebrafish\n\n<metaclaw-context>\nfrom elsewhere\n</metaclaw-context>");
+    port.chat(&request(&[noted], false)).await;
+    assert_eq!(blocks(&model.body(2)), 1);
+    let kinds: Vec<_> = port.turns().await.iter().map(|t| t.kind.as_str().to_owned()).collect();
+    assert_eq!(kinds, ["side", "side", "main"]);
+}
+
+#[tokio::test]
+async fn nothing_is_added_when_that_is_switched_off() {
+    let model = chat();
+    let port = port(&model, Settings { max_injected_tokens: 0, ..Settings::default() }).await;
+    port.chat(&request(&[user("zebrafish")], false)).await;
+    assert_eq!(blocks(&model.body(0)), 0);
+}
+
+#[tokio::test]
+async fn the_old_placement_puts_it_into_the_system_prompt() {
+    let model = chat();
+    let port = port(&model, Settings { placement: Placement::System, ..Settings::default() }).await;
+    let mut messages = vec![json!({"role": "system", "content": "Be kind."}), user("zebrafish")];
+    port.chat(&request(&messages, false)).await;
+    messages.extend([assistant("Fine."), user("rust")]);
+    port.chat(&request(&messages, false)).await;
+    for (index, words) in [(0, "28.5"), (1, "clippy")] {
+        let sent: Value = serde_json::from_slice(&model.body(index)).unwrap();
+        let system = sent["messages"][0]["content"].as_str().unwrap();
+        assert!(system.starts_with("Be kind.\n\n<metaclaw-context>") && system.contains(words), "{system}");
+        assert_eq!(blocks(&model.body(index)), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_block_comes_back_after_a_restart_even_if_the_skill_has_changed() {
+    let (model, folder) = (chat(), Arc::new(tempfile::tempdir().unwrap()));
+    let port = restart(&model, &folder, None).await;
+    let mut messages = vec![user("zebrafish")];
+    let first = port.chat(&request(&messages, false)).await;
+    messages.extend([assistant("Fine."), user("thanks")]);
+    let port = restart(&model, &folder, Some(port)).await;
+    let second = port.chat(&request(&messages, false)).await;
+    assert_eq!(second.session(), first.session());
+    let (one, two) = (model.body(0), model.body(1));
+    let end = one.iter().rposition(|b| *b == b']').unwrap();
+    assert!(two.starts_with(&one[..end]), "{}", String::from_utf8_lossy(&two));
+    assert_eq!(port.turns().await[1].turn_no, 2);
+}
+
+/// One thing an agent does next.
+#[derive(Debug, Clone)]
+enum Move {
+    Says(&'static str),
+    Loops(u8),
+    Restart,
+    Fails,
+}
+
+fn moves() -> impl Strategy<Value = Vec<Move>> {
+    let words =
+        prop::sample::select(vec!["zebrafish", "rust and zebrafish", "thanks", "go on", "rust", "日本 zebrafish"]);
+    let one = prop_oneof![
+        6 => words.prop_map(Move::Says),
+        3 => (1..3_u8).prop_map(Move::Loops),
+        1 => Just(Move::Restart),
+        1 => Just(Move::Fails),
+    ];
+    prop::collection::vec(one, 1..9)
+}
+
+async fn grows(dialect: Dialect, parts: bool, moves: Vec<Move>) {
+    let (model, folder) = (Arc::new(Fake::new(dialect)), Arc::new(tempfile::tempdir().unwrap()));
+    let mut port = restart(&model, &folder, None).await;
+    let path = if dialect == Dialect::Messages { "/v1/messages" } else { "/v1/chat/completions" };
+    let said = |text: &str| {
+        let content = if parts { json!([{"type": "text", "text": text}]) } else { json!(text) };
+        json!({"role": "user", "content": content})
+    };
+    let mut messages = vec![said("zebrafish first")];
+    let mut before: Option<(String, String)> = None;
+    let mut n = 0;
+    for step in std::iter::once(Move::Says("")).chain(moves) {
+        match step {
+            Move::Says("") => {}
+            Move::Says(text) => messages.push(said(text)),
+            Move::Restart => {
+                port = restart(&model, &folder, Some(port)).await;
+                continue;
+            }
+            Move::Fails => {
+                if messages.last().unwrap()["role"] == "assistant" {
+                    continue;
+                }
+                model.says(Says::Whole(500, "application/json", "{\"error\":{\"message\":\"x\"}}".into()));
+            }
+            Move::Loops(times) => {
+                for _ in 0..times {
+                    n += 1;
+                    let id = format!("t{n}");
+                    if dialect == Dialect::Messages {
+                        messages.push(json!({"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": "look", "input": {}}]}));
+                        messages.push(json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": "zebrafish"}]}));
+                    } else {
+                        messages.push(calls(&id));
+                        messages.push(result(&id, "zebrafish"));
+                    }
+                }
+            }
+        }
+        if messages.last().unwrap()["role"] == "assistant" {
+            messages.push(said("more zebrafish"));
+        }
+        let body = json!({"model": "m", "max_tokens": 5, "messages": messages}).to_string();
+        let got = port.ask("POST", path, &[("x-session-affinity", "s:1")], body.clone()).await;
+        let sent = String::from_utf8(model.last().body.to_vec()).unwrap();
+        let head = |text: &str| text[..text.rfind("]}").unwrap()].to_owned();
+        if let Some((client, upstream)) = &before
+            && body.starts_with(&head(client))
+        {
+            assert!(sent.starts_with(&head(upstream)), "\n{upstream}\n{sent}");
+        }
+        before = Some((body, sent));
+        if got.status == 200 {
+            messages.push(assistant("Fine."));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_goes_upstream_only_grows_at_its_end(moves in moves(), parts in any::<bool>(), messages in any::<bool>()) {
+        let dialect = if messages { Dialect::Messages } else { Dialect::Chat };
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        runtime.block_on(grows(dialect, parts, moves));
+    }
+}
+
+#[tokio::test]
+async fn the_block_is_translated_with_its_message() {
+    let model = Arc::new(Fake::new(Dialect::Messages));
+    model.says(Says::Whole(200, "application/json", whole(Dialect::Messages, "Fine.")));
+    let port = port(&model, Settings::default()).await;
+    port.chat(&request(&[user("zebrafish")], false)).await;
+    let sent: Value = serde_json::from_slice(&model.body(0)).unwrap();
+    assert_eq!(blocks(sent["messages"][0].to_string().as_bytes()), 1, "{sent}");
+}
