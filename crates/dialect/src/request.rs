@@ -199,7 +199,8 @@ impl Request {
         &self.messages
     }
 
-    /// Names the instructions to the model: the system prompt, wherever the dialect keeps it.
+    /// Names the system prompt, wherever the dialect keeps it: the field of its own and the system messages ahead of
+    /// all others.
     pub fn system_hash(&self) -> u128 {
         self.system_hash
     }
@@ -382,6 +383,8 @@ impl Reading {
     }
 
     fn add(&mut self, item: Value<'_>, shape: Shape, role: Role) {
+        // Claude Code also puts notes to the model between the messages; those are no part of the system prompt.
+        let at_the_start = self.messages.iter().all(|message| message.role == Role::System);
         let Self { current, system, has_images, .. } = self;
         let (mut words, mut media, mut calls, mut results) = (false, false, false, false);
         read::parts_of(item, shape, &mut |part| match part {
@@ -389,7 +392,9 @@ impl Reading {
                 Role::User => words |= current.user_text(text),
                 Role::System => {
                     current.raw_text(text);
-                    system.raw_text(text);
+                    if at_the_start {
+                        system.raw_text(text);
+                    }
                 }
                 // Agents shorten old tool output; the call's id names the result.
                 Role::Tool => {}

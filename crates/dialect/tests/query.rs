@@ -45,6 +45,8 @@ fn words(#[case] text: &str, #[case] expected: &str) {
 }
 
 proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config { failure_persistence: None, ..Default::default() })]
+
     /// Whatever comes in, something no longer comes out, and doing it twice changes nothing.
     #[test]
     fn words_are_part_of_the_text(parts in proptest::collection::vec(proptest::sample::select(vec![

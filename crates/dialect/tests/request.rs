@@ -1,5 +1,7 @@
 //! What a request is understood as, in the shapes real clients send.
 
+#![expect(clippy::needless_pass_by_value, reason = "bodies written in place read better without borrows")]
+
 use bytes::Bytes;
 use metaclaw_dialect::{Answer, Block, Dialect, Request, RequestError, Role, SideKind, answer_hash, chain, side_kind};
 use rstest::rstest;
@@ -100,6 +102,7 @@ fn claude_codes_message_keeps_its_name_while_cache_marks_move_and_lists_become_s
     ]));
     assert_eq!(now.messages()[0].hash, later.messages()[0].hash);
     assert_eq!(now.messages()[1].hash, later.messages()[1].hash);
+    assert_eq!(now.system_hash(), later.system_hash());
     assert_eq!(now.turn_start(), Some(0), "a system message may follow the user's");
     assert_eq!(roles(&later), [Role::User, Role::System, Role::Assistant, Role::Tool]);
     assert_eq!((later.turn_start(), later.is_tool_step()), (Some(0), true));
