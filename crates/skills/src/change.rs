@@ -321,10 +321,11 @@ pub fn validate(path: &Path) -> Vec<Problem> {
         let whole = fs::canonicalize(&file).unwrap_or_else(|_| file.clone());
         match disk::read_capped(&file) {
             Ok(bytes) => {
-                problems.extend(parse(&whole, &bytes).problems.into_iter().map(|p| Problem { file: file.clone(), ..p }))
+                problems
+                    .extend(parse(&whole, &bytes).problems.into_iter().map(|p| Problem { file: file.clone(), ..p }));
             }
             Err(error) => {
-                problems.push(Problem::error(&file, format!("cannot be read: {error}"), "check its permissions"))
+                problems.push(Problem::error(&file, format!("cannot be read: {error}"), "check its permissions"));
             }
         }
     }

@@ -67,6 +67,8 @@ struct Posting {
 struct Phrase {
     /// Term hashes of a phrase of words; empty for one that is matched as characters.
     terms: Box<[u64]>,
+    /// Has a word that is not of everyday talk. `find` in a query is no hit for `findings`.
+    telling: bool,
     weight: f32,
     skills: Vec<u32>,
 }
@@ -189,7 +191,7 @@ impl Index {
             let number = u32::try_from(self.phrases.len()).unwrap_or(u32::MAX);
             self.by_first.entry(words.hashes[0]).or_default().push(number);
             let weight = words.weight() * self.idf(skills.len());
-            self.phrases.push(Phrase { terms: words.hashes.into(), weight, skills });
+            self.phrases.push(Phrase { terms: words.hashes.into(), telling: words.telling, weight, skills });
         }
         let mut characters_of: Vec<_> = characters_of.into_iter().collect();
         characters_of.sort_unstable();
@@ -197,7 +199,12 @@ impl Index {
         for (pattern, skills) in characters_of {
             self.patterns.push(u32::try_from(self.phrases.len()).unwrap_or(u32::MAX));
             let short = if pattern.chars().count() < 3 { SHORT_PATTERN } else { 1.0 };
-            self.phrases.push(Phrase { terms: Box::default(), weight: short * self.idf(skills.len()), skills });
+            self.phrases.push(Phrase {
+                terms: Box::default(),
+                telling: true,
+                weight: short * self.idf(skills.len()),
+                skills,
+            });
             patterns.push(pattern);
         }
         if !patterns.is_empty() {
@@ -262,9 +269,11 @@ impl Index {
         for (at, term) in asked.terms.iter().enumerate() {
             let Some(candidates) = self.by_first.get(&term.hash) else { continue };
             for number in candidates {
-                let phrase = &self.phrases[*number as usize].terms;
-                let Some(window) = asked.terms.get(at..at + phrase.len()) else { continue };
-                if window.iter().zip(phrase.iter()).all(|(t, hash)| t.hash == *hash) {
+                let phrase = &self.phrases[*number as usize];
+                let Some(window) = asked.terms.get(at..at + phrase.terms.len()) else { continue };
+                if window.iter().zip(phrase.terms.iter()).all(|(t, hash)| t.hash == *hash)
+                    && (!phrase.telling || window.iter().any(|t| t.weight == Weight::Full))
+                {
                     found.push((*number, term.span.start..window[window.len() - 1].span.end));
                 }
             }
