@@ -1,8 +1,10 @@
 -- The journal: sessions, their turns, events, and leases for background workers.
 -- Times are milliseconds since 1970 (UTC). Hashes are 16 bytes, big-endian.
 
+-- `key` keeps what is active together: the rows and index entries of running sessions share a few pages.
 CREATE TABLE sessions (
-    id         TEXT PRIMARY KEY NOT NULL,
+    key        INTEGER PRIMARY KEY,
+    id         TEXT NOT NULL UNIQUE,
     agent      TEXT,
     started    INTEGER NOT NULL,
     last       INTEGER NOT NULL,
@@ -12,14 +14,12 @@ CREATE TABLE sessions (
     requests   INTEGER NOT NULL DEFAULT 0,  -- journal rows: steps and side calls included
     title      TEXT,                        -- the first words the user said
     private    INTEGER NOT NULL DEFAULT 0   -- 1: never used for learning
-) STRICT, WITHOUT ROWID;
-
-CREATE INDEX sessions_open ON sessions (started) WHERE ended IS NULL;
+) STRICT;
 
 -- One row per finished request. Small columns first: a scan that does not ask for the bodies never reads their pages.
 CREATE TABLE turns (
-    id               INTEGER PRIMARY KEY AUTOINCREMENT,
-    session          TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+    id               INTEGER PRIMARY KEY,        -- given by the writer, in commit order
+    session          INTEGER NOT NULL REFERENCES sessions (key) ON DELETE CASCADE,
     agent            TEXT,
     kind             TEXT NOT NULL,              -- 'main', or what side call it was: 'title', 'heartbeat', …
     turn_no          INTEGER NOT NULL,           -- user turn within the session, from 1
@@ -74,22 +74,10 @@ CREATE TABLE turns (
 CREATE INDEX turns_session ON turns (session);
 CREATE INDEX turns_state ON turns (state) WHERE state IS NOT NULL;
 
-CREATE TRIGGER turns_keep_session AFTER INSERT ON turns
-BEGIN
-    INSERT INTO sessions (id, agent, started, last, turns, requests, title)
-    VALUES (new.session, new.agent, new.started, new.finished,
-            iif(new.kind = 'main', new.turn_no, 0), 1,
-            iif(new.kind = 'main', replace(substr(new.user_text, 1, 120), char(10), ' '), NULL))
-    ON CONFLICT (id) DO UPDATE SET
-        last = max(last, excluded.last),
-        turns = max(turns, excluded.turns),
-        requests = requests + 1,
-        agent = coalesce(agent, excluded.agent),
-        title = coalesce(title, excluded.title);
-    -- A main turn opens its session again.
-    UPDATE sessions SET ended = NULL, end_reason = NULL
-    WHERE id = new.session AND ended IS NOT NULL AND new.kind = 'main';
-END;
+-- The highest turn number that was ever deleted, so that no number is used twice.
+CREATE TABLE deleted_turns (highest INTEGER NOT NULL) STRICT;
+
+INSERT INTO deleted_turns VALUES (0);
 
 CREATE TABLE events (
     id      INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -195,3 +195,90 @@ impl Bases {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn base(turn: i64, depth: u32, bytes: &[u8]) -> Base {
+        Base { turn, depth, bytes: Bytes::copy_from_slice(bytes) }
+    }
+
+    /// Pieces repeated and cut, so that prefixes, suffixes and their overlap occur.
+    fn body() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop_oneof![
+            Just(b"abc".to_vec()),
+            Just(vec![b'x'; 700]),
+            Just(vec![0]),
+            proptest::collection::vec(any::<u8>(), 0..40),
+            proptest::collection::vec(any::<u8>(), 2000..2600),
+        ];
+        proptest::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn every_body_of_a_chain_is_rebuilt_byte_for_byte(bodies in proptest::collection::vec(body(), 1..12), every in 1..6u32) {
+            let mut last: Option<Base> = None;
+            let mut chain: Vec<u8> = Vec::new();
+            for (turn, bytes) in (1..).zip(&bodies) {
+                let encoded = encode(bytes, last.as_ref(), every);
+                prop_assert!(encoded.depth < every);
+                prop_assert_eq!(encoded.base.is_none(), encoded.depth == 0);
+                let rebuilt = rebuild(&encoded, &chain).map_err(|e| TestCaseError::fail(e.to_string()))?;
+                prop_assert_eq!(&rebuilt, bytes);
+                last = Some(base(turn, encoded.depth, bytes));
+                chain = rebuilt;
+            }
+        }
+
+        #[test]
+        fn a_changed_byte_is_noticed(bytes in body(), at in any::<prop::sample::Index>()) {
+            let mut encoded = encode(&bytes, None, 32);
+            prop_assume!(!encoded.middle.is_empty());
+            let at = at.index(encoded.middle.len());
+            encoded.middle[at] ^= 1;
+            // A changed byte of zstd's frame may leave the content as it was; then it has to be the right content.
+            if let Ok(rebuilt) = rebuild(&encoded, &[]) {
+                prop_assert_eq!(rebuilt, bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn a_grown_conversation_keeps_only_what_is_new() {
+        let old = format!("{{\"messages\":[{}],\"stream\":true}}", "{\"role\":\"user\"},".repeat(1000));
+        let new = old.replace("],", "{\"role\":\"tool\"}],");
+        let encoded = encode(new.as_bytes(), Some(&base(4, 0, old.as_bytes())), 32);
+        assert_eq!((encoded.base, encoded.depth, encoded.compressed), (Some(4), 1, false));
+        assert_eq!(encoded.middle.len(), new.len() - old.len());
+    }
+
+    #[test]
+    fn the_same_body_again_keeps_nothing() {
+        let encoded = encode(b"{}", Some(&base(4, 0, b"{}")), 32);
+        assert_eq!((encoded.prefix, encoded.suffix, encoded.middle.len()), (2, 0, 0));
+    }
+
+    #[test]
+    fn bases_stay_under_their_limit_and_the_longest_unused_go_first() {
+        let mut bases = Bases::new(10_000);
+        let key = |n: u32| (n.to_string(), true);
+        for n in 0..20 {
+            bases.put(key(n), base(1, 0, &[0; 1000]));
+            assert!(bases.get(&key(0)).is_some());
+            assert!(bases.bytes <= 10_000);
+        }
+        assert_eq!(bases.bodies.len(), 8);
+        assert!(bases.get(&key(19)).is_some() && bases.get(&key(5)).is_none());
+        bases.put(key(19), base(2, 0, &[0; 20_000]));
+        assert!(bases.get(&key(19)).is_none(), "one that does not fit must not leave an older one standing");
+        while let Some((key, _)) = bases.bodies.peek_lru() {
+            let key = key.clone();
+            bases.remove(&key);
+        }
+        assert_eq!(bases.bytes, 0);
+    }
+}

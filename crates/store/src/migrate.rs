@@ -133,3 +133,59 @@ fn prune(path: &Path, keep: usize) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sqlx::ConnectOptions;
+    use sqlx::sqlite::SqliteConnectOptions;
+
+    use super::*;
+
+    async fn connect(path: &Path) -> SqliteConnection {
+        SqliteConnectOptions::new().filename(path).create_if_missing(true).connect().await.expect("opens")
+    }
+
+    #[tokio::test]
+    async fn a_backup_is_made_before_each_step_and_the_last_three_are_kept() {
+        let dir = tempfile::tempdir().expect("makes a folder");
+        let path = dir.path().join("metaclaw.db");
+        let mut conn = connect(&path).await;
+        let steps = [
+            "CREATE TABLE t (a)",
+            "INSERT INTO t VALUES (2)",
+            "INSERT INTO t VALUES (3)",
+            "INSERT INTO t VALUES (4)",
+            "INSERT INTO t VALUES (5)",
+        ];
+        run(&mut conn, &path, 3, &steps[..1]).await.expect("migrates");
+        assert!(backups_of(&path).is_empty(), "there was nothing to keep");
+        run(&mut conn, &path, 3, &steps).await.expect("migrates");
+        let backups = backups_of(&path);
+        let names: Vec<_> = backups.iter().filter_map(|p| p.file_name()?.to_str()).collect();
+        assert_eq!(names, ["before-v3-0002.db", "before-v4-0003.db", "before-v5-0004.db"]);
+        let mut old = connect(&backups[2]).await;
+        let count: i64 = sqlx::query_scalar("SELECT count(*) FROM t").fetch_one(&mut old).await.expect("reads");
+        let version: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut old).await.expect("reads");
+        assert_eq!((count, version), (3, 4));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = std::fs::metadata(&backups[2]).expect("is there").permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_step_that_fails_leaves_the_schema_as_it_was() {
+        let dir = tempfile::tempdir().expect("makes a folder");
+        let path = dir.path().join("metaclaw.db");
+        let mut conn = connect(&path).await;
+        run(&mut conn, &path, 3, &["CREATE TABLE t (a)"]).await.expect("migrates");
+        let steps = ["CREATE TABLE t (a)", "CREATE TABLE u (a); INSERT INTO missing VALUES (1)"];
+        run(&mut conn, &path, 3, &steps).await.expect_err("fails");
+        let tables: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM sqlite_schema").fetch_one(&mut conn).await.expect("reads");
+        let version: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut conn).await.expect("reads");
+        assert_eq!((tables, version), (1, 1));
+    }
+}

@@ -11,12 +11,14 @@ use crate::{
     Usage,
 };
 
-const SUMMARY: &str = "SELECT id, session, agent, kind, turn_no, step, dialect, upstream_dialect, upstream, model_asked, \
-    model_sent, started, first_byte, finished, status, outcome, error, stop, usage_input, usage_output, usage_cache_read, \
+const SUMMARY: &str = "SELECT t.id, s.id AS session, t.agent, kind, turn_no, step, dialect, upstream_dialect, upstream, model_asked, \
+    model_sent, t.started, first_byte, finished, status, outcome, error, stop, usage_input, usage_output, usage_cache_read, \
     usage_cache_write, usage_reasoning, additions, user_text, body_len, weight_version, skill_generation, next_turn, \
     user_id, workspace_id, memory_scope";
 const REST: &str = ", headers, block_hash, block_nth, block, answer_text, answer, prior_state, state, sampling, \
     prompt_ids, sampled_ids, sampled_logprobs";
+
+const FROM: &str = " FROM turns t JOIN sessions s ON s.key = t.session";
 
 fn json<T: serde::de::DeserializeOwned + Default>(row: &SqliteRow, column: &str) -> sqlx::Result<T> {
     match row.try_get::<Option<&str>, _>(column)? {
@@ -126,12 +128,12 @@ impl Store {
     /// Turns, newest first; oldest first with `filter.after`.
     pub async fn turns(&self, filter: &TurnFilter) -> Result<Vec<TurnSummary>> {
         let mut query = QueryBuilder::<Sqlite>::new(SUMMARY);
-        query.push(" FROM turns WHERE true");
+        query.push(FROM).push(" WHERE true");
         if let Some(session) = &filter.session {
-            query.push(" AND session = ").push_bind(session.as_str());
+            query.push(" AND t.session = (SELECT key FROM sessions WHERE id = ").push_bind(session.as_str()).push(")");
         }
         if let Some(agent) = &filter.agent {
-            query.push(" AND agent = ").push_bind(agent.as_str());
+            query.push(" AND t.agent = ").push_bind(agent.as_str());
         }
         if let Some(kind) = &filter.kind {
             query.push(" AND kind = ").push_bind(kind.as_str());
@@ -143,18 +145,18 @@ impl Store {
             query.push(" AND turn_no = ").push_bind(turn_no);
         }
         if let Some(since) = filter.since_ms {
-            query.push(" AND started >= ").push_bind(since);
+            query.push(" AND t.started >= ").push_bind(since);
         }
         if let Some(until) = filter.until_ms {
-            query.push(" AND started < ").push_bind(until);
+            query.push(" AND t.started < ").push_bind(until);
         }
         if let Some(before) = filter.before {
-            query.push(" AND id < ").push_bind(before.0);
+            query.push(" AND t.id < ").push_bind(before.0);
         }
         if let Some(after) = filter.after {
-            query.push(" AND id > ").push_bind(after.0);
+            query.push(" AND t.id > ").push_bind(after.0);
         }
-        query.push(if filter.after.is_some() { " ORDER BY id LIMIT " } else { " ORDER BY id DESC LIMIT " });
+        query.push(if filter.after.is_some() { " ORDER BY t.id LIMIT " } else { " ORDER BY t.id DESC LIMIT " });
         query.push_bind(if filter.limit == 0 { 50 } else { filter.limit });
         let rows = query.build().fetch_all(&self.shared.readers).await;
         rows.and_then(|rows| rows.iter().map(summary).collect()).map_err(|e| self.shared.sqlx(&e))
@@ -163,7 +165,7 @@ impl Store {
     /// One turn with its answer.
     pub async fn turn(&self, id: TurnId) -> Result<Option<Turn>> {
         let mut query = QueryBuilder::<Sqlite>::new(SUMMARY);
-        query.push(REST).push(" FROM turns WHERE id = ").push_bind(id.0);
+        query.push(REST).push(FROM).push(" WHERE t.id = ").push_bind(id.0);
         let row = query.build().fetch_optional(&self.shared.readers).await;
         row.and_then(|row| row.as_ref().map(whole).transpose()).map_err(|e| self.shared.sqlx(&e))
     }
@@ -208,7 +210,8 @@ impl Store {
     /// The blocks injected into a session's messages, in the order in which they were.
     pub async fn injections(&self, session: &str) -> Result<Vec<Block>> {
         let rows = sqlx::query(
-            "SELECT block_hash, block_nth, block FROM turns WHERE session = ? AND block_hash IS NOT NULL ORDER BY id",
+            "SELECT block_hash, block_nth, block FROM turns
+             WHERE session = (SELECT key FROM sessions WHERE id = ?) AND block_hash IS NOT NULL ORDER BY id",
         )
         .bind(session)
         .fetch_all(&self.shared.readers)
@@ -225,10 +228,10 @@ impl Store {
     /// Where conversations had this state, newest first; which of them have gone on from it.
     pub async fn session_by_state(&self, state: u128) -> Result<Vec<StateMatch>> {
         let rows = sqlx::query(
-            "SELECT t.session, t.id, t.turn_no, t.step, t.finished, s.ended IS NOT NULL AS ended,
+            "SELECT s.id AS session, t.id, t.turn_no, t.step, t.finished, s.ended IS NOT NULL AS ended,
                     EXISTS (SELECT 1 FROM turns n
                             WHERE n.session = t.session AND n.id > t.id AND n.prior_state = t.state) AS continued
-             FROM turns t JOIN sessions s ON s.id = t.session
+             FROM turns t JOIN sessions s ON s.key = t.session
              WHERE t.state = ? ORDER BY t.id DESC LIMIT 64",
         )
         .bind(state.to_be_bytes().to_vec())

@@ -76,15 +76,25 @@ impl Store {
 
     /// Ends every open session whose last answer is from before `before_ms`; which ones.
     pub async fn end_idle(&self, before_ms: i64, at_ms: i64) -> Result<Vec<String>> {
+        // Looked up by a reader, so that the writer does not search; what has come alive meanwhile stays open.
+        let idle: Vec<i64> = sqlx::query_scalar("SELECT key FROM sessions WHERE ended IS NULL AND last < ?")
+            .bind(before_ms)
+            .fetch_all(&self.shared.readers)
+            .await
+            .map_err(|e| self.shared.sqlx(&e))?;
+        if idle.is_empty() {
+            return Ok(Vec::new());
+        }
         self.write(move |conn, _| {
             Box::pin(async move {
-                sqlx::query_scalar(
-                    "UPDATE sessions SET ended = ?, end_reason = 'idle' WHERE ended IS NULL AND last < ? RETURNING id",
-                )
-                .bind(at_ms)
-                .bind(before_ms)
-                .fetch_all(conn)
-                .await
+                let mut ended = Vec::with_capacity(idle.len());
+                for key in idle {
+                    let end = "UPDATE sessions SET ended = ?1, end_reason = 'idle'
+                               WHERE key = ?2 AND ended IS NULL AND last < ?3 RETURNING id";
+                    let end = sqlx::query_scalar(end).bind(at_ms).bind(key).bind(before_ms);
+                    ended.extend(end.fetch_optional(&mut *conn).await?);
+                }
+                Ok(ended)
             })
         })
         .await
@@ -129,6 +139,12 @@ impl Store {
         let deleted: Vec<String> = self
             .write(move |conn, shared| {
                 Box::pin(async move {
+                    // Whichever of them go: the numbers up to here are used.
+                    sqlx::query(
+                        "UPDATE deleted_turns SET highest = max(highest, ifnull((SELECT max(id) FROM turns), 0))",
+                    )
+                    .execute(&mut *conn)
+                    .await?;
                     let deleted: Vec<String> = sqlx::query_scalar(sql).bind(value).fetch_all(conn).await?;
                     if !deleted.is_empty() {
                         let mut bases = shared.bases();
@@ -143,6 +159,9 @@ impl Store {
                 })
             })
             .await?;
+        if !deleted.is_empty() {
+            self.empty_log().await?;
+        }
         Ok(deleted)
     }
 }

@@ -32,8 +32,8 @@ pub struct Options {
     pub keyframe_every: u32,
     /// How often what was committed is forced to disk and moved out of the write-ahead log.
     pub checkpoint_every: Duration,
-    /// Size of the write-ahead log, in pages of 4 KiB, from which the writer itself stops to empty it.
-    pub wal_pages: i64,
+    /// Size of the write-ahead log, in pages of 4 KiB, from which the writer itself empties it; only a flood gets there.
+    pub wal_pages: u32,
     /// Backups kept from before migrations.
     pub backups: usize,
     /// Limit of the database, in pages of 4 KiB; reaching it is [`Error::DiskFull`].
@@ -49,7 +49,7 @@ impl Default for Options {
             base_bytes: 8 << 20,
             keyframe_every: 32,
             checkpoint_every: Duration::from_secs(1),
-            wal_pages: 8192,
+            wal_pages: 16384,
             backups: 3,
             max_pages: None,
         }
@@ -73,7 +73,12 @@ pub(crate) struct Shared {
     /// Grows when turns are deleted: a delta begun before may stand on a body that is gone.
     pub(crate) deletions: AtomicU64,
     tracker: TaskTracker,
-    stopped: CancellationToken,
+    /// Held by whoever runs a checkpoint.
+    pub(crate) checkpointing: tokio::sync::Mutex<()>,
+    /// The writer has stopped taking work.
+    pub(crate) ending: CancellationToken,
+    /// The checkpointer has closed its connection.
+    pub(crate) checkpointed: CancellationToken,
 }
 
 impl Shared {
@@ -128,7 +133,9 @@ impl Store {
             bases: Mutex::new(Bases::new(options.base_bytes)),
             deletions: AtomicU64::new(0),
             tracker: tracker.clone(),
-            stopped: CancellationToken::new(),
+            checkpointing: tokio::sync::Mutex::new(()),
+            ending: CancellationToken::new(),
+            checkpointed: CancellationToken::new(),
             options,
         });
         let dirty = Arc::new(tokio::sync::Notify::new());
@@ -155,7 +162,9 @@ impl Store {
             bases: Mutex::new(Bases::new(0)),
             deletions: AtomicU64::new(0),
             tracker: TaskTracker::new(),
-            stopped: CancellationToken::new(),
+            checkpointing: tokio::sync::Mutex::new(()),
+            ending: CancellationToken::new(),
+            checkpointed: CancellationToken::new(),
             options,
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -217,7 +226,6 @@ impl Store {
             if self.send(Op::Close(tx)).await.is_ok() {
                 rx.await.map_err(|_| Error::Closed)??;
             }
-            self.shared.stopped.cancelled().await;
         }
         self.shared.readers.close().await;
         Ok(())
@@ -228,12 +236,6 @@ impl Store {
             Some(ops) => ops.send(op).await.map_err(|_| Error::Closed),
             None => Err(Error::ReadOnly { path: self.shared.path.clone(), reason: "it was opened for reading".into() }),
         }
-    }
-}
-
-impl Shared {
-    pub(crate) fn stopped(&self) -> &CancellationToken {
-        &self.stopped
     }
 }
 
@@ -254,8 +256,9 @@ pub(crate) fn connect_options(path: &Path, options: &Options) -> SqliteConnectOp
         .foreign_keys(true)
         .statement_cache_capacity(128)
         .pragma("secure_delete", "ON")
-        .pragma("wal_autocheckpoint", "0")
-        .pragma("journal_size_limit", "4194304")
+        .pragma("wal_autocheckpoint", options.wal_pages.to_string())
+        // The log is written over in place; giving its blocks back and asking for them again costs more than the writing.
+        .pragma("journal_size_limit", (u64::from(options.wal_pages) * 4096).to_string())
         .pragma("cache_size", "-4096")
 }
 

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use sqlx::sqlite::{SqliteArguments, SqliteQueryResult};
+use sqlx::sqlite::SqliteArguments;
 use sqlx::{Arguments, Connection, SqliteConnection};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -80,7 +80,7 @@ pub(crate) async fn run(
     dirty: Arc<Notify>,
     cancel: CancellationToken,
 ) {
-    let mut writer = Writer { shared, conn, dirty };
+    let mut writer = Writer { shared, conn, dirty, next: None };
     let mut waiting = Vec::with_capacity(BATCH);
     let mut closing = None;
     loop {
@@ -112,14 +112,43 @@ pub(crate) async fn run(
         }
         writer.append(rows).await;
     }
-    let Writer { shared, conn, .. } = writer;
+    let Writer { shared, mut conn, .. } = writer;
+    // The writer closes last: only then does SQLite empty the log and remove it.
+    shared.ending.cancel();
+    shared.checkpointed.cancelled().await;
+    shared.readers.close().await;
+    if let Err(error) = sqlx::raw_sql(EMPTY_LOG).execute(&mut conn).await {
+        tracing::warn!(%error, "the journal's log could not be emptied; the next start does it");
+    }
     let closed = conn.close().await.map_err(|e| shared.sqlx(&e));
     if let Err(error) = &closed {
         tracing::warn!(%error, "the journal did not close cleanly; nothing that was committed is lost");
     }
-    shared.stopped().cancel();
     if let Some(answer) = closing {
         answer.send(closed).ok();
+    }
+}
+
+/// Moves the whole log into the database and cuts it to nothing.
+const EMPTY_LOG: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
+
+impl Store {
+    /// Makes the log forget what was deleted. A reader in the middle of something may prevent it; then the log is written
+    /// over in time.
+    pub(crate) async fn empty_log(&self) -> Result<()> {
+        // Two checkpoints at once: the second would give up.
+        let _alone = self.shared.checkpointing.lock().await;
+        let (tx, rx) = oneshot::channel();
+        let job: Job = Box::new(move |conn, _| {
+            Box::pin(async move {
+                if let Err(error) = sqlx::raw_sql(EMPTY_LOG).execute(conn).await {
+                    tracing::warn!(%error, "the journal's log could not be emptied");
+                }
+                tx.send(()).ok();
+            })
+        });
+        self.send(Op::Job(job)).await?;
+        rx.await.map_err(|_| Error::Closed)
     }
 }
 
@@ -127,6 +156,8 @@ struct Writer {
     shared: Arc<Shared>,
     conn: SqliteConnection,
     dirty: Arc<Notify>,
+    /// Number of the next turn; `None` = ask the database.
+    next: Option<i64>,
 }
 
 impl Writer {
@@ -161,28 +192,57 @@ impl Writer {
         self.dirty.notify_one();
     }
 
-    /// The id of the first row; the others follow it without a gap.
+    /// Commits `rows`; the number of the first, the others follow it without a gap.
     async fn insert(&mut self, rows: &[(Box<Row>, Answer)]) -> Result<i64> {
-        let result = match self.execute(rows).await {
-            // The connection's thread is gone: nothing was committed by it that was not answered.
-            Err(sqlx::Error::WorkerCrashed) => {
-                self.conn = connect(&self.shared).await?;
-                self.execute(rows).await
+        let mut tries = 0;
+        loop {
+            let Err(error) = self.execute(rows).await else {
+                let first = self.next.unwrap_or(1);
+                self.next = Some(first + rows.len() as i64);
+                return Ok(first);
+            };
+            tries += 1;
+            self.next = None;
+            let again = match &error {
+                // The connection's thread is gone, and with it the transaction.
+                sqlx::Error::WorkerCrashed => {
+                    self.conn = connect(&self.shared).await?;
+                    true
+                }
+                // Another process has given the same number.
+                sqlx::Error::Database(e) => e.is_unique_violation(),
+                _ => false,
+            };
+            if let Err(error) = sqlx::raw_sql("ROLLBACK").execute(&mut self.conn).await {
+                tracing::trace!(%error, "nothing to roll back");
             }
-            other => other,
-        };
-        let last = result.map_err(|e| self.shared.sqlx(&e))?.last_insert_rowid();
-        Ok(last + 1 - rows.len() as i64)
+            if !again || tries > 3 {
+                return Err(self.shared.sqlx(&error));
+            }
+        }
     }
 
-    async fn execute(&mut self, rows: &[(Box<Row>, Answer)]) -> sqlx::Result<SqliteQueryResult> {
+    /// One statement text, hence one trip to the connection's thread: begin, sessions, turns, commit.
+    async fn execute(&mut self, rows: &[(Box<Row>, Answer)]) -> sqlx::Result<()> {
+        let next = match self.next {
+            Some(next) => next,
+            None => {
+                let highest = "SELECT max(ifnull((SELECT max(id) FROM turns), 0), (SELECT highest FROM deleted_turns))";
+                let highest: i64 = sqlx::query_scalar(highest).fetch_one(&mut self.conn).await?;
+                *self.next.insert(highest + 1)
+            }
+        };
         let mut arguments = SqliteArguments::default();
-        arguments.reserve(rows.len() * COLUMNS.len(), 0);
+        arguments.reserve(rows.len() * (SESSION_COLUMNS + COLUMNS.len() + 2), 0);
         for (row, _) in rows {
-            bind(&mut arguments, row).map_err(sqlx::Error::Encode)?;
+            bind_session(&mut arguments, row).map_err(sqlx::Error::Encode)?;
+        }
+        for (id, (row, _)) in (next..).zip(rows) {
+            bind_turn(&mut arguments, id, row).map_err(sqlx::Error::Encode)?;
         }
         let sql: &'static str = &INSERTS[rows.len() - 1];
-        sqlx::query_with(sql, arguments).execute(&mut self.conn).await
+        sqlx::query_with(sql, arguments).execute(&mut self.conn).await?;
+        Ok(())
     }
 
     fn answer(&self, rows: Vec<(Box<Row>, Answer)>, first: i64) {
@@ -199,10 +259,10 @@ impl Writer {
     }
 }
 
-/// Columns in the order in which `bind` adds their values.
+/// Columns of a turn, after its number and its session, in the order in which `bind_turn` adds their values.
 #[rustfmt::skip]
 const COLUMNS: &[&str] = &[
-    "session", "agent", "kind", "turn_no", "step", "started", "first_byte", "finished", "outcome", "status",
+    "agent", "kind", "turn_no", "step", "started", "first_byte", "finished", "outcome", "status",
     "dialect", "upstream_dialect", "upstream", "model_asked", "model_sent", "stop",
     "usage_input", "usage_output", "usage_cache_read", "usage_cache_write", "usage_reasoning",
     "prior_state", "state", "weight_version", "skill_generation", "user_id", "workspace_id", "memory_scope",
@@ -211,19 +271,59 @@ const COLUMNS: &[&str] = &[
     "prompt_ids", "sampled_ids", "sampled_logprobs",
 ];
 
-/// `INSERT` for 1, 2, … `BATCH` rows.
+/// Values that `bind_session` adds.
+const SESSION_COLUMNS: usize = 6;
+
+/// What writes 1, 2, … `BATCH` rows. A main turn (`turns` > 0) opens its session again.
 static INSERTS: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let row = format!("({})", vec!["?"; COLUMNS.len()].join(","));
-    (1..=BATCH)
-        .map(|n| format!("INSERT INTO turns ({}) VALUES {}", COLUMNS.join(","), vec![row.as_str(); n].join(",")))
-        .collect()
+    let turn = format!("(?, (SELECT key FROM sessions WHERE id = ?){})", ", ?".repeat(COLUMNS.len()));
+    let insert = |n: usize| {
+        format!(
+            "BEGIN IMMEDIATE;
+             INSERT INTO sessions (id, agent, started, last, turns, title, requests) VALUES {}
+             ON CONFLICT (id) DO UPDATE SET
+                 agent = coalesce(agent, excluded.agent),
+                 last = max(last, excluded.last),
+                 ended = iif(excluded.turns > 0, NULL, ended),
+                 end_reason = iif(excluded.turns > 0, NULL, end_reason),
+                 turns = max(turns, excluded.turns),
+                 requests = requests + 1,
+                 title = coalesce(title, excluded.title);
+             INSERT INTO turns (id, session, {}) VALUES {};
+             COMMIT",
+            vec!["(?, ?, ?, ?, ?, ?, 1)"; n].join(", "),
+            COLUMNS.join(", "),
+            vec![turn.as_str(); n].join(", "),
+        )
+    };
+    (1..=BATCH).map(insert).collect()
 });
 
-fn bind(args: &mut SqliteArguments, row: &Row) -> Result<(), sqlx::error::BoxDynError> {
+/// Characters of the user's first words that name a session.
+const TITLE: usize = 120;
+
+fn bind_session(args: &mut SqliteArguments, row: &Row) -> Result<(), sqlx::error::BoxDynError> {
+    let t = &row.turn;
+    let main = t.kind.is_main();
+    let title = t.user_text.as_deref().filter(|words| main && !words.trim().is_empty());
+    args.add(t.session.as_str())?;
+    args.add(t.agent.as_deref())?;
+    args.add(t.started_ms)?;
+    args.add(t.finished_ms)?;
+    args.add(if main { t.turn_no.max(1) } else { 0 })?;
+    args.add(title.map(|words| {
+        let title = words.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(TITLE);
+        title.collect::<String>()
+    }))?;
+    Ok(())
+}
+
+fn bind_turn(args: &mut SqliteArguments, id: i64, row: &Row) -> Result<(), sqlx::error::BoxDynError> {
     let Row { turn: t, encoded: e, .. } = row;
+    args.add(id)?;
+    args.add(t.session.as_str())?;
     let hash = |h: Option<u128>| h.map(|h| h.to_be_bytes().to_vec());
     let count = |n: Option<u64>| n.map(|n| i64::try_from(n).unwrap_or(i64::MAX));
-    args.add(t.session.as_str())?;
     args.add(t.agent.as_deref())?;
     args.add(t.kind.as_str())?;
     args.add(t.turn_no)?;
