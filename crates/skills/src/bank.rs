@@ -154,7 +154,7 @@ impl Bank {
         scored.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.skill.cmp(&b.skill)));
         let Some(best) = scored.first().map(|s| s.score) else { return Vec::new() };
         let (mut general, mut specific) = (limits.top_k, limits.task_specific_top_k);
-        let mut hits = Vec::new();
+        let mut chosen = Vec::new();
         for scored in scored {
             if scored.score < best * SHARE_OF_BEST {
                 break;
@@ -165,10 +165,16 @@ impl Bank {
                 continue;
             }
             *left -= 1;
-            let why = if scored.why.is_empty() { self.index.why(query.text, scored.skill) } else { scored.why };
-            hits.push(Hit { skill: Arc::clone(skill), score: scored.score, why });
+            chosen.push(scored);
         }
-        hits
+        let numbers: Vec<usize> = chosen.iter().map(|s| s.skill).collect();
+        let words = self.index.why(query.text, &numbers);
+        let hit = |(scored, words): (Scored, String)| Hit {
+            skill: Arc::clone(&self.skills[scored.skill]),
+            score: scored.score,
+            why: if scored.why.is_empty() { words } else { scored.why },
+        };
+        chosen.into_iter().zip(words).map(hit).collect()
     }
 
     fn is_wanted(&self, skill: usize, query: &Query<'_>) -> bool {

@@ -227,13 +227,12 @@ impl Index {
     pub(crate) fn rank(&self, query: &str) -> (Vec<Scored>, f32) {
         let asked = Asked::new(query);
         let mut scores = vec![0.0f32; self.skills];
-        let mut seen: Vec<u64> = Vec::with_capacity(asked.terms.len());
+        let mut seen: ByHash<()> = ByHash::default();
         let mut telling = 0.0f32;
         for term in asked.terms.iter().filter(|t| t.weight != Weight::Stop) {
-            if seen.contains(&term.hash) {
+            if seen.insert(term.hash, ()).is_some() {
                 continue;
             }
-            seen.push(term.hash);
             if term.weight == Weight::Full {
                 telling += if term.word { 1.0 } else { 0.5 };
             }
@@ -292,15 +291,19 @@ impl Index {
         found
     }
 
-    /// The query's words that speak for `skill`, the telling ones first, at most six.
-    pub(crate) fn why(&self, query: &str, skill: usize) -> String {
+    /// For each of `skills`, the query's words that speak for it, the telling ones first, at most six.
+    pub(crate) fn why(&self, query: &str, skills: &[usize]) -> Vec<String> {
         let asked = Asked::new(query);
-        let skill = u32::try_from(skill).unwrap_or(u32::MAX);
+        let phrases = self.phrases_in(&asked);
+        skills.iter().map(|skill| self.why_one(&asked, &phrases, u32::try_from(*skill).unwrap_or(u32::MAX))).collect()
+    }
+
+    fn why_one(&self, asked: &Asked, phrases: &[(u32, Range<usize>)], skill: u32) -> String {
         let mut found: Vec<(f32, Range<usize>)> = Vec::new();
-        for (number, span) in self.phrases_in(&asked) {
-            let phrase = &self.phrases[number as usize];
-            if phrase.skills.contains(&skill) {
-                found.push((1.0 + phrase.weight, span));
+        for (number, span) in phrases {
+            let phrase = &self.phrases[*number as usize];
+            if phrase.skills.binary_search(&skill).is_ok() {
+                found.push((1.0 + phrase.weight, span.clone()));
             }
         }
         for term in asked.terms.iter().filter(|t| t.weight != Weight::Stop) {
