@@ -104,7 +104,9 @@ async fn enter(
         };
         let (text, additions) = made.map_or((None, Vec::new()), |m| (Some(Arc::<str>::from(m.text)), m.additions));
         place.current = proxy.sessions.decide(&session, key, text.clone());
-        if let (Some(text), Some(turn)) = (&place.current, record.turn()) {
+        // Another request of the same turn may have been quicker; then its text counts, and its row tells of it.
+        let ours = matches!((&text, &place.current), (Some(made), Some(used)) if Arc::ptr_eq(made, used));
+        if let Some((text, turn)) = text.zip(record.turn()).filter(|_| ours) {
             turn.additions = additions;
             turn.block =
                 Some(store::Block { message_hash: key.hash, occurrence: key.occurrence, text: text.to_string() });
@@ -117,7 +119,7 @@ async fn enter(
         trigger,
         placement: settings.placement,
         headers: parts.headers,
-        credential_is_ours: pass.credential_is_ours,
+        pass,
         query: parts.uri.query().map(str::to_owned),
         endpoint: Endpoint::Generate,
     };

@@ -53,7 +53,7 @@ pub(crate) async fn count_tokens(
         trigger: talk.trigger,
         placement: settings.placement,
         headers: parts.headers.clone(),
-        credential_is_ours: pass.credential_is_ours,
+        pass,
         query: parts.uri.query().map(str::to_owned),
         endpoint: Endpoint::CountTokens,
     };

@@ -13,6 +13,7 @@ use futures::StreamExt;
 
 use crate::conversation::TurnKey;
 use crate::events::Event;
+use crate::gate::Pass;
 use crate::headers::{self, to_agent, to_upstream};
 use crate::model::{Call, Endpoint, Model, ModelError, Reply, ReplyBody, Route};
 use crate::sessions::Place;
@@ -33,8 +34,7 @@ pub(crate) struct Question {
     pub(crate) trigger: Option<(usize, TurnKey)>,
     pub(crate) placement: Placement,
     pub(crate) headers: HeaderMap,
-    /// The bearer token or key of the agent is the proxy's own and stays here.
-    pub(crate) credential_is_ours: bool,
+    pub(crate) pass: Pass,
     pub(crate) query: Option<String>,
     pub(crate) endpoint: Endpoint,
 }
@@ -91,11 +91,8 @@ impl Question {
         let dialect = model.dialect_for(self.client());
         let same = dialect == self.client();
         let (body, chosen) = self.body_for(model, dialect)?;
-        let credentials = if model.takes_caller_credentials() && !self.credential_is_ours {
-            headers::credentials(&self.headers)
-        } else {
-            Vec::new()
-        };
+        let credentials =
+            if model.takes_caller_credentials() { headers::credentials(&self.headers, self.pass) } else { Vec::new() };
         let call = Call {
             endpoint: self.endpoint.clone(),
             dialect,

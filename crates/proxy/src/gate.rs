@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
-use axum::http::{HeaderMap, Method, StatusCode, Uri, Version, request::Parts};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, request::Parts};
 use dialect::{ApiError, ErrorKind};
 use subtle::ConstantTimeEq;
 
@@ -13,11 +13,13 @@ use crate::settings::Settings;
 /// Header that carries the proxy key when `Authorization` belongs to the provider.
 pub const KEY_HEADER: &str = "x-metaclaw-key";
 
-/// What the gate found out about a request it let in.
+/// What the gate found out about a request it let in: which of its credentials are our own key, and must not travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pass {
-    /// The bearer token or `x-api-key` is our own key, so it must not travel upstream.
-    pub(crate) credential_is_ours: bool,
+    /// The one in `authorization`.
+    pub(crate) bearer_is_ours: bool,
+    /// The one in `x-api-key`.
+    pub(crate) api_key_is_ours: bool,
 }
 
 /// Why a request was not let in.
@@ -95,7 +97,9 @@ pub(crate) fn check_caller(parts: &Parts, path_key: Option<&str>, settings: &Set
     if parts.method == Method::POST && !is_json(&parts.headers) {
         return Err(Refusal::NotJson);
     }
-    let Some(key) = settings.api_key.as_deref() else { return Ok(Pass { credential_is_ours: false }) };
+    let Some(key) = settings.api_key.as_deref() else {
+        return Ok(Pass { bearer_is_ours: false, api_key_is_ours: false });
+    };
     let beside = [parts.headers.get(KEY_HEADER).map(|v| v.as_bytes()), path_key.map(str::as_bytes)];
     let usual = [bearer(&parts.headers), parts.headers.get("x-api-key").map(|v| v.as_bytes())];
     // No early exit: every credential that came is compared in full.
@@ -103,9 +107,8 @@ pub(crate) fn check_caller(parts: &Parts, path_key: Option<&str>, settings: &Set
     for (found, credential) in ours.iter_mut().zip(beside.iter().chain(&usual)) {
         *found = credential.is_some_and(|c| bool::from(c.ct_eq(key.as_bytes())));
     }
-    let credential_is_ours = ours[2] | ours[3];
     if ours.contains(&true) {
-        return Ok(Pass { credential_is_ours });
+        return Ok(Pass { bearer_is_ours: ours[2], api_key_is_ours: ours[3] });
     }
     let offered = if settings.passthrough { &beside[..] } else { &[beside[0], beside[1], usual[0], usual[1]][..] };
     match (offered.iter().any(Option::is_some), settings.passthrough) {
@@ -113,6 +116,14 @@ pub(crate) fn check_caller(parts: &Parts, path_key: Option<&str>, settings: &Set
         (false, true) => Err(Refusal::NoKeyBeside),
         (false, false) => Err(Refusal::NoKey),
     }
+}
+
+/// The origin of a web page that the user let in by name; only such a page may read answers.
+pub(crate) fn listed_origin(headers: &HeaderMap, settings: &Settings) -> Option<HeaderValue> {
+    let mut origins = headers.get_all(ORIGIN).iter();
+    let (origin, None) = (origins.next()?, origins.next()) else { return None };
+    let text = origin.to_str().ok()?;
+    settings.allowed_origins.iter().any(|a| a.eq_ignore_ascii_case(text)).then(|| origin.clone())
 }
 
 /// The key in a base URL of the form `/k/KEY/v1/…`, and the path without it.
@@ -322,10 +333,13 @@ mod tests {
         let with = |extra: &[(&str, &str)], path| check_caller(&head("/", &[extra, &[JSON]].concat()), path, &pass);
         assert_eq!(with(&[("authorization", "Bearer sk-ant")], None), Err(Refusal::NoKeyBeside));
         assert_eq!(with(&[("authorization", "Bearer sk-ant")], Some("nope")), Err(Refusal::WrongKey));
-        let theirs = Ok(Pass { credential_is_ours: false });
+        let theirs = Ok(Pass { bearer_is_ours: false, api_key_is_ours: false });
         assert_eq!(with(&[("authorization", "Bearer sk-ant")], Some("secret-key")), theirs);
         assert_eq!(with(&[("authorization", "Bearer sk"), ("x-metaclaw-key", "secret-key")], None), theirs);
-        assert_eq!(with(&[("x-api-key", "secret-key")], None), Ok(Pass { credential_is_ours: true }));
+        assert_eq!(
+            with(&[("x-api-key", "secret-key")], None),
+            Ok(Pass { bearer_is_ours: false, api_key_is_ours: true })
+        );
     }
 
     #[rstest]

@@ -3,6 +3,8 @@
 use axum::http::header::{self, HeaderName};
 use axum::http::{HeaderMap, HeaderValue};
 
+use crate::gate::Pass;
+
 /// Header by which a MetaClaw knows its own requests again.
 pub(crate) const HOP_HEADER: &str = "x-metaclaw-hop";
 
@@ -98,10 +100,11 @@ pub(crate) fn to_upstream(headers: &HeaderMap, same_dialect: bool) -> HeaderMap 
 }
 
 /// The agent's own credentials, for providers that take those.
-pub(crate) fn credentials(headers: &HeaderMap) -> Vec<(&'static str, HeaderValue)> {
-    ["authorization", "x-api-key"]
+pub(crate) fn credentials(headers: &HeaderMap, pass: Pass) -> Vec<(&'static str, HeaderValue)> {
+    [("authorization", pass.bearer_is_ours), ("x-api-key", pass.api_key_is_ours)]
         .into_iter()
-        .filter_map(|name| {
+        .filter(|(_, ours)| !ours)
+        .filter_map(|(name, _)| {
             let mut value = headers.get(name)?.clone();
             value.set_sensitive(true);
             Some((name, value))

@@ -31,6 +31,7 @@ const MAX_ID: usize = 200;
 pub(crate) fn identify(headers: &HeaderMap, request: &Request, hints: &Hints) -> Who {
     let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim).filter(|v| !v.is_empty());
     let own = header("x-session-id").or(hints.session_id.as_deref());
+    let conversation = (request.dialect() == Dialect::Responses).then(|| conversation(request)).flatten();
     let native = || {
         let affinity = header("session_id").or_else(|| header("session-id")).or_else(|| header("x-session-affinity"));
         affinity
@@ -38,6 +39,7 @@ pub(crate) fn identify(headers: &HeaderMap, request: &Request, hints: &Hints) ->
             .or_else(|| header("conversation_id"))
             .or_else(|| hints.metadata_user_id.as_deref().and_then(claude_code_session))
             .or(hints.prompt_cache_key.as_deref())
+            .or(conversation.as_deref())
     };
     let session = own.or_else(native).map(clean_id).filter(|id| !id.is_empty()).map(Arc::from);
     let turn_type = header("x-turn-type").map(str::to_lowercase).or_else(|| hints.turn_type.clone());
@@ -54,7 +56,7 @@ pub(crate) fn identify(headers: &HeaderMap, request: &Request, hints: &Hints) ->
         session,
         echo: own.is_some(),
         kind,
-        done: hints.session_done || header("x-session-done").is_some_and(is_yes),
+        done: hints.session_done || header("x-session-done").is_some_and(dialect::is_yes),
         scope: Scope {
             user_id: text("x-user-id", &hints.user_id),
             workspace_id: text("x-workspace-id", &hints.workspace_id),
@@ -63,9 +65,10 @@ pub(crate) fn identify(headers: &HeaderMap, request: &Request, hints: &Hints) ->
     }
 }
 
-/// The words that mean yes in a header.
-fn is_yes(value: &str) -> bool {
-    ["1", "true", "yes", "on"].iter().any(|yes| value.trim().eq_ignore_ascii_case(yes))
+/// The conversation at the provider that a Responses request names.
+fn conversation(request: &Request) -> Option<String> {
+    let named = request.json().root().get("conversation")?;
+    named.as_str().or_else(|| named.get("id")?.as_str()).map(std::borrow::Cow::into_owned)
 }
 
 /// The journal's name of a side call.
@@ -159,7 +162,7 @@ mod tests {
     use rstest::rstest;
     use serde_json::{Value, json};
 
-    fn who(headers: &[(&str, &str)], extra: Value) -> Who {
+    fn who(headers: &[(&str, &str)], extra: &Value) -> Who {
         let mut body = json!({"model": "m", "messages": [{"role": "user", "content": "how do I fix a flaky test?"}]});
         body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
         let request = Request::parse(Dialect::Chat, body.to_string().into()).unwrap();
@@ -186,7 +189,7 @@ mod tests {
     #[case::own_before_native(&[("session_id", "n:0")], json!({"session_id": "o", "prompt_cache_key": "p"}), Some("o"))]
     #[case::log_injection(&[], json!({"session_id": "a\nINFO b\u{7}"}), Some("aINFO b"))]
     fn the_session_is_told_by(#[case] headers: &[(&str, &str)], #[case] body: Value, #[case] id: Option<&str>) {
-        assert_eq!(who(headers, body).session.as_deref(), id);
+        assert_eq!(who(headers, &body).session.as_deref(), id);
     }
 
     #[rstest]
@@ -198,7 +201,7 @@ mod tests {
     #[case::header_wins(&[("x-turn-type", "side")], json!({"turn_type": "main"}), "side")]
     #[case::openclaw_is_main(&[("session_id", "s:0")], json!({}), "main")]
     fn main_or_side(#[case] headers: &[(&str, &str)], #[case] body: Value, #[case] kind: &str) {
-        assert_eq!(who(headers, body).kind.as_str(), kind);
+        assert_eq!(who(headers, &body).kind.as_str(), kind);
     }
 
     #[rstest]
@@ -208,7 +211,7 @@ mod tests {
     #[case(&[], json!({"session_done": "on"}), true)]
     #[case(&[], json!({"session_done": "false"}), false)]
     fn done_is_an_or_of_header_and_body(#[case] headers: &[(&str, &str)], #[case] body: Value, #[case] done: bool) {
-        assert_eq!(who(headers, body).done, done);
+        assert_eq!(who(headers, &body).done, done);
     }
 
     #[rstest]
@@ -220,20 +223,20 @@ mod tests {
     #[case(&[("user-agent", "x"), ("x-metaclaw-agent", "Hermes")], "hermes")]
     #[case(&[], "openai-client")]
     fn the_agent_has_a_short_name(#[case] headers: &[(&str, &str)], #[case] name: &str) {
-        assert_eq!(&*who(headers, json!({})).agent, name);
+        assert_eq!(&*who(headers, &json!({})).agent, name);
     }
 
     #[test]
     fn only_own_ids_are_given_back_in_the_body() {
-        assert!(who(&[("x-session-id", "s")], json!({})).echo);
-        assert!(who(&[], json!({"session_id": "s"})).echo);
-        assert!(!who(&[("session_id", "s:0")], json!({})).echo);
-        assert!(!who(&[], json!({})).echo);
+        assert!(who(&[("x-session-id", "s")], &json!({})).echo);
+        assert!(who(&[], &json!({"session_id": "s"})).echo);
+        assert!(!who(&[("session_id", "s:0")], &json!({})).echo);
+        assert!(!who(&[], &json!({})).echo);
     }
 
     #[test]
     fn scope_comes_from_headers_before_body() {
-        let who = who(&[("x-user-id", "u1")], json!({"user_id": "u2", "workspace_id": "w", "memory_scope": "m"}));
+        let who = who(&[("x-user-id", "u1")], &json!({"user_id": "u2", "workspace_id": "w", "memory_scope": "m"}));
         let scope =
             Scope { user_id: Some("u1".into()), workspace_id: Some("w".into()), memory_scope: Some("m".into()) };
         assert_eq!(who.scope, scope);

@@ -1,7 +1,7 @@
 //! `GET /v1/models`: the provider's list where it can be had quickly, and the configured model in any case. Clients ask at
 //! start and take an error for a broken provider, so there is none.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -32,14 +32,14 @@ const MAX_LIST: usize = 8 << 20;
 const NAMELESS: &str = "metaclaw-model";
 
 /// The provider's last list, per provider.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Cache {
     last: Mutex<Option<Listed>>,
 }
 
-#[derive(Debug, Clone)]
 struct Listed {
-    of: usize,
+    /// Held weakly, so that the address of another model cannot be taken for it.
+    of: Weak<dyn Model>,
     until: Instant,
     models: Arc<Vec<Value>>,
 }
@@ -81,10 +81,11 @@ pub(crate) async fn models(
 /// The provider's models, in whatever form it lists them.
 async fn listed(proxy: &Proxy, route: &Route, client: Dialect, parts: &Parts, pass: Pass) -> Arc<Vec<Value>> {
     let model = &route.primary;
-    let of = Arc::as_ptr(model).cast::<()>() as usize;
     let now = Instant::now();
     let lock = || proxy.models.last.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(listed) = lock().as_ref().filter(|l| l.of == of && now < l.until) {
+    if let Some(listed) =
+        lock().as_ref().filter(|l| now < l.until && std::ptr::addr_eq(l.of.as_ptr(), Arc::as_ptr(model)))
+    {
         return listed.models.clone();
     }
     let credentials = caller_credentials(&**model, parts, pass);
@@ -103,7 +104,7 @@ async fn listed(proxy: &Proxy, route: &Route, client: Dialect, parts: &Parts, pa
     let models = Arc::new(models.unwrap_or_default());
     // What one caller's credentials see is nobody else's.
     if !personal {
-        *lock() = Some(Listed { of, until, models: models.clone() });
+        *lock() = Some(Listed { of: Arc::downgrade(model), until, models: models.clone() });
     }
     models
 }

@@ -100,7 +100,7 @@ pub(crate) async fn pass_through(
 
 /// The agent's own credentials, if this upstream takes those.
 pub(crate) fn caller_credentials(model: &dyn Model, parts: &Parts, pass: Pass) -> Vec<(&'static str, HeaderValue)> {
-    if model.takes_caller_credentials() && !pass.credential_is_ours { credentials(&parts.headers) } else { Vec::new() }
+    if model.takes_caller_credentials() { credentials(&parts.headers, pass) } else { Vec::new() }
 }
 
 #[cfg(test)]

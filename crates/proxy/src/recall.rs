@@ -12,7 +12,7 @@ use crate::identify::Who;
 use crate::sessions::{Found, Remembered};
 
 /// States of one conversation that the journal is asked for, the latest first.
-const LOOKUPS: usize = 6;
+const LOOKUPS: usize = 3;
 
 /// The session of a request; `fresh` names a new one.
 pub(crate) async fn session_of(
@@ -44,8 +44,10 @@ fn alone(who: &Who, fresh: impl FnOnce() -> Arc<str>) -> Arc<str> {
 }
 
 async fn by_state(proxy: &Proxy, who: &Who, talk: &Conversation) -> Option<Arc<str>> {
-    for state in talk.answered.iter().rev().take(LOOKUPS) {
-        let matches = match proxy.deps.store.session_by_state(*state).await {
+    let store = &proxy.deps.store;
+    let asked = talk.answered.iter().rev().take(LOOKUPS).map(|state| store.session_by_state(*state));
+    for matches in futures::future::join_all(asked).await {
+        let matches = match matches {
             Ok(matches) => matches,
             Err(error) => {
                 tracing::warn!(%error, "the journal cannot be asked for the session; a new one begins");

@@ -2,13 +2,17 @@
 //! the finished answer, an error, or the client going away. Closed exactly once; what is dropped open counts as cancelled.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 
 use dialect::request::chain;
 use dialect::{Answer, Dialect, answer_hash};
+use futures::future::BoxFuture;
 use store::{EndReason, NewTurn, Outcome, Pending, TurnId, Usage};
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 
 use crate::Proxy;
 use crate::conversation::{Conversation, response_state};
@@ -96,17 +100,18 @@ impl Record {
         }
     }
 
-    /// Closes the record: the session knows at once, the journal when the future resolves. Must be awaited or spawned.
-    pub(crate) fn close(mut self, ending: Ending) -> impl Future<Output = Committed> + Send + 'static {
-        let taken = self.open.take();
+    /// Closes the record: the session knows at once, the journal when the future resolves. Dropped earlier, it goes on
+    /// by itself.
+    pub(crate) fn close(mut self, ending: Ending) -> Closing {
+        let tracker = self.proxy.deps.tracker.clone();
+        let Some((turn, pending)) = self.open.take() else {
+            let closed = Err("the request was recorded already".to_owned());
+            return Closing { commit: Some(Box::pin(std::future::ready(closed))), tracker };
+        };
+        let row = self.finish(turn, pending, ending);
         let (proxy, settings) = (self.proxy.clone(), self.settings.clone());
-        let row = taken.map(|(turn, pending)| self.finish(turn, pending, ending));
-        async move {
-            match row {
-                Some(row) => row.commit(&proxy, &settings).await,
-                None => Err("the request was recorded already".to_owned()),
-            }
-        }
+        let commit = Box::pin(async move { row.commit(&proxy, &settings).await });
+        Closing { commit: Some(commit), tracker }
     }
 
     fn finish(&mut self, mut turn: NewTurn, pending: Pending, ending: Ending) -> Row {
@@ -162,6 +167,31 @@ impl Drop for Record {
     }
 }
 
+/// A row on its way into the journal. It gets there even if nobody waits for it any more.
+pub(crate) struct Closing {
+    commit: Option<BoxFuture<'static, Committed>>,
+    tracker: TaskTracker,
+}
+
+impl Future for Closing {
+    type Output = Committed;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Committed> {
+        let Some(commit) = &mut self.commit else { return Poll::Pending };
+        let committed = std::task::ready!(commit.as_mut().poll(cx));
+        self.commit = None;
+        Poll::Ready(committed)
+    }
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        if let Some(commit) = self.commit.take() {
+            self.tracker.spawn(commit);
+        }
+    }
+}
+
 struct Row {
     turn: NewTurn,
     pending: Pending,
@@ -184,6 +214,17 @@ impl Row {
             Ok(id) => {
                 finished.id = *id;
                 finished.timings.commit_us = micros(begun.elapsed());
+                tracing::debug!(
+                    %id,
+                    %session,
+                    agent = %finished.agent,
+                    kind = finished.kind.as_str(),
+                    status = finished.status,
+                    outcome = finished.outcome.as_str(),
+                    prepare_us = finished.timings.prepare_us,
+                    total_us = finished.timings.total_us,
+                    "turn finished"
+                );
                 if proxy.journal_failing.swap(false, Ordering::Relaxed) {
                     tracing::info!("the journal takes turns again");
                     proxy.emit(Event::JournalRecovered);

@@ -5,9 +5,13 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, ALLOW, CONTENT_LENGTH,
+    CONTENT_TYPE, VARY,
+};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use dialect::{ApiError, Dialect, ErrorKind};
@@ -85,6 +89,37 @@ pub(crate) fn dialect_of(path: &str, headers: &HeaderMap) -> Dialect {
 pub(crate) async fn serve(State(proxy): State<Arc<Proxy>>, request: Request) -> Response {
     let settings = proxy.deps.settings.load_full();
     let (parts, body) = request.into_parts();
+    let page = gate::listed_origin(&parts.headers, &settings);
+    let mut response = match &page {
+        // A browser asks before it sends; it brings no key yet.
+        Some(_) if parts.method == Method::OPTIONS && gate::check_source(&parts, &settings).is_ok() => {
+            preflight(&parts.headers)
+        }
+        _ => answer(proxy, settings, parts, body).await,
+    };
+    if let Some(page) = page {
+        let headers = response.headers_mut();
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, page);
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("*"));
+        headers.append(VARY, HeaderValue::from_static("origin"));
+    }
+    response
+}
+
+/// The answer to a page from a configured origin that asks whether it may send.
+fn preflight(asked: &HeaderMap) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    if let Some(names) = asked.get(ACCESS_CONTROL_REQUEST_HEADERS) {
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, names.clone());
+    }
+    response
+}
+
+async fn answer(proxy: Arc<Proxy>, settings: Arc<Settings>, parts: Parts, body: Body) -> Response {
     let (path_key, path) = gate::split_path_key(&parts.uri);
     let dialect = dialect_of(path, &parts.headers);
     let refuse = |refusal: Refusal| refuse(dialect, &parts, refusal);

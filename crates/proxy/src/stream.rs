@@ -19,7 +19,7 @@ use tokio::time::{Instant, Sleep};
 use crate::Proxy;
 use crate::forward::Head;
 use crate::model::{BodyError, ReplyBody};
-use crate::record::{Committed, Ending, Record};
+use crate::record::{Closing, Committed, Ending, Record};
 
 /// How long the provider may take after the end of its answer to tell the usage that was asked for.
 const USAGE_GRACE: Duration = Duration::from_millis(500);
@@ -53,7 +53,7 @@ enum Stage {
     Flowing(Flow),
     /// The end is known; the journal takes the turn, the provider closes its side.
     Committing {
-        commit: BoxFuture<'static, Committed>,
+        commit: Closing,
         last: Bytes,
         body: Option<ReplyBody>,
     },
@@ -184,7 +184,7 @@ impl AgentStream {
                     {
                         *body = None;
                     }
-                    match commit.as_mut().poll(cx) {
+                    match Pin::new(commit).poll(cx) {
                         Poll::Ready(_) => {
                             let last = std::mem::take(last);
                             if let Some(body) = body.take() {
@@ -325,7 +325,7 @@ impl AgentStream {
         self.stage = match self.record.take() {
             Some(mut record) => {
                 record.first_byte();
-                Stage::Committing { commit: Box::pin(record.close(ending)), last, body }
+                Stage::Committing { commit: record.close(ending), last, body }
             }
             None => Stage::Over,
         };
@@ -374,11 +374,7 @@ impl Body for AgentStream {
 impl Drop for AgentStream {
     /// The agent went away: what was said so far is recorded, what is being recorded gets there.
     fn drop(&mut self) {
-        let tracker = &self.proxy.deps.tracker;
         match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Committing { commit, .. } => {
-                tracker.spawn(commit);
-            }
             Stage::Flowing(Flow { body, relay, weight_version }) => {
                 drop(body);
                 let reason = "the agent went away".to_owned();
@@ -391,11 +387,11 @@ impl Drop for AgentStream {
                         answer: Some(finished.answer),
                         weight_version,
                     };
-                    tracker.spawn(record.close(ending));
+                    drop(record.close(ending));
                 }
             }
-            // The record, if it is still open, closes itself.
-            Stage::Waiting(_) | Stage::Over => {}
+            // The record, if it is still open, closes itself; a row under way gets there.
+            Stage::Waiting(_) | Stage::Committing { .. } | Stage::Over => {}
         }
     }
 }

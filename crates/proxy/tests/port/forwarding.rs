@@ -309,6 +309,25 @@ async fn the_gate_speaks_the_agents_dialect() {
 }
 
 #[tokio::test]
+async fn only_a_page_let_in_by_name_may_read_answers() {
+    let model = Arc::new(Fake::new(Dialect::Chat));
+    let allowed_origins = vec!["https://chat.example".into()];
+    let port = port(&model, Settings { api_key: Some("k".into()), allowed_origins, ..Settings::default() }).await;
+    let asks = [("access-control-request-method", "POST"), ("access-control-request-headers", "authorization")];
+    let path = "/v1/chat/completions";
+    let got = port.ask("OPTIONS", path, &[("origin", "https://chat.example"), asks[0], asks[1]], "").await;
+    assert_eq!((got.status, got.header("access-control-allow-origin")), (204, "https://chat.example"));
+    assert_eq!(got.header("access-control-allow-headers"), "authorization");
+    let page = [("origin", "https://chat.example"), ("authorization", "Bearer k")];
+    let got = port.ask("POST", path, &page, request(&[user("hi")], false).to_string()).await;
+    assert_eq!((got.status, got.header("access-control-allow-origin")), (200, "https://chat.example"));
+    for (origin, status) in [("https://evil.example", 403), ("http://localhost:5173", 401), ("null", 403)] {
+        let got = port.ask("OPTIONS", path, &[("origin", origin), asks[0]], "").await;
+        assert_eq!((got.status, got.header("access-control-allow-origin")), (status, ""), "{origin}");
+    }
+}
+
+#[tokio::test]
 async fn a_journal_that_fails_is_loud_and_the_agent_is_served() {
     let model = Arc::new(Fake::new(Dialect::Chat));
     let mut port = port(&model, Settings::default()).await;

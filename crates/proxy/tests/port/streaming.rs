@@ -197,7 +197,7 @@ async fn an_error_after_a_keep_alive_is_an_event() {
     for (path, words) in [
         ("/v1/chat/completions", "data: {\"error\""),
         ("/v1/messages", "event: error"),
-        ("/v1/responses", "response.failed"),
+        ("/v1/responses", "event: error"),
     ] {
         let model = chat();
         let (go, held) = oneshot::channel();
