@@ -5,7 +5,7 @@ import sys
 import anthropic
 
 base, key, scenario = sys.argv[1:4]
-client = anthropic.Anthropic(base_url=base, api_key=key, max_retries=0, timeout=30)
+client = anthropic.Anthropic(base_url=base, api_key=key, max_retries=0, timeout=240)
 ask = [{"role": "user", "content": "What is the weather in Zürich and 東京?"}]
 tools = [{"name": "weather", "description": "Weather of a city",
           "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}]

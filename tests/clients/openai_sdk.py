@@ -5,7 +5,7 @@ import sys
 import openai
 
 base, key, scenario = sys.argv[1:4]
-client = openai.OpenAI(base_url=base, api_key=key, max_retries=0, timeout=30)
+client = openai.OpenAI(base_url=base, api_key=key, max_retries=0, timeout=240)
 ask = [{"role": "user", "content": "What is the weather in Zürich and 東京?"}]
 function = {"name": "weather", "description": "Weather of a city",
             "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}

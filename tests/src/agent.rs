@@ -2,19 +2,21 @@
 //! clients do.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::answer::Api;
 use crate::wire::{Conn, Event, Events, Head};
-use crate::within;
+use crate::{PATIENCE, within_for};
 
 /// Where an agent sends its requests, and what it puts in every head.
 #[derive(Clone, Debug)]
 pub struct Agent {
     addr: String,
     headers: Vec<(String, String)>,
+    patience: Duration,
 }
 
 /// A whole answer.
@@ -57,6 +59,7 @@ pub struct Coming {
     /// Status and headers.
     pub head: Head,
     conn: Conn,
+    patience: Duration,
     events: Events,
     ready: VecDeque<Event>,
 }
@@ -67,7 +70,7 @@ impl Coming {
     /// # Errors
     /// When the connection ends before the body does.
     pub async fn piece(&mut self) -> std::io::Result<Option<Bytes>> {
-        within("the next piece of the answer", self.conn.piece()).await
+        within_for(self.patience, "the next piece of the answer", self.conn.piece()).await
     }
 
     /// The next event that carries data, `None` at the proper end.
@@ -104,7 +107,7 @@ impl Coming {
     /// # Errors
     /// As [`Coming::piece`].
     pub async fn rest(&mut self) -> std::io::Result<Bytes> {
-        within("the rest of the answer", self.conn.body()).await
+        within_for(self.patience, "the rest of the answer", self.conn.body()).await
     }
 
     /// Hangs up without waiting for the end.
@@ -116,7 +119,7 @@ impl Coming {
 impl Agent {
     /// An agent without a key.
     pub fn new(addr: &str) -> Self {
-        Self { addr: addr.to_owned(), headers: Vec::new() }
+        Self { addr: addr.to_owned(), headers: Vec::new(), patience: PATIENCE }
     }
 
     /// The same agent with one more header.
@@ -125,6 +128,13 @@ impl Agent {
         let mut agent = self.clone();
         agent.headers.push((name.to_owned(), value.to_owned()));
         agent
+    }
+
+    /// The same agent with more time for each step of an answer: for a real model on a busy machine.
+    #[must_use]
+    pub fn patient(mut self) -> Self {
+        self.patience = 10 * PATIENCE;
+        self
     }
 
     /// The same agent without this header.
@@ -163,8 +173,8 @@ impl Agent {
     pub async fn open_raw(&self, method: &str, bytes: &[u8]) -> std::io::Result<Coming> {
         let mut conn = Conn::connect(&self.addr).await?;
         conn.send(bytes).await?;
-        let head = within("the answer begins", conn.response_head(method)).await?;
-        Ok(Coming { head, conn, events: Events::default(), ready: VecDeque::new() })
+        let head = within_for(self.patience, "the answer begins", conn.response_head(method)).await?;
+        Ok(Coming { head, conn, patience: self.patience, events: Events::default(), ready: VecDeque::new() })
     }
 
     /// Sends a request and reads its whole answer.
@@ -275,12 +285,18 @@ impl Chat {
 
     /// Adds the result of a tool call.
     #[must_use]
-    pub fn tool_result(self, call: &str, text: &str) -> Self {
+    pub fn tool_result(mut self, call: &str, text: &str) -> Self {
+        let block = json!({"type": "tool_result", "tool_use_id": call, "content": text});
+        // Results of parallel calls share one user message in Messages.
+        let last =
+            self.history.last_mut().filter(|m| self.api == Api::Messages && m["content"][0]["type"] == "tool_result");
+        if let Some(results) = last.and_then(|m| m["content"].as_array_mut()) {
+            results.push(block);
+            return self;
+        }
         let item = match self.api {
             Api::Chat => json!({"role": "tool", "tool_call_id": call, "content": text}),
-            Api::Messages => {
-                json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": call, "content": text}]})
-            }
+            Api::Messages => json!({"role": "user", "content": [block]}),
             Api::Responses => json!({"type": "function_call_output", "call_id": call, "output": text}),
         };
         self.item(item)

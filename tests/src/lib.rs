@@ -22,9 +22,17 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// # Panics
 /// When it does not finish in time; `name` says what was waited for.
 pub async fn within<T>(name: &str, what: impl Future<Output = T>) -> T {
-    match timeout(PATIENCE, what).await {
+    within_for(PATIENCE, name, what).await
+}
+
+/// Awaits `what` for at most `limit`.
+///
+/// # Panics
+/// As [`within`].
+pub async fn within_for<T>(limit: Duration, name: &str, what: impl Future<Output = T>) -> T {
+    match timeout(limit, what).await {
         Ok(value) => value,
-        Err(_) => panic!("{name}: not within {PATIENCE:?}"),
+        Err(_) => panic!("{name}: not within {limit:?}"),
     }
 }
 

@@ -61,7 +61,7 @@ pub async fn sdk(python: &Path, script: &str, addr: &str, key: &str, scenario: &
         .env("PYTHONIOENCODING", "utf-8")
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .kill_on_drop(true);
-    let output = crate::within(scenario, command.output()).await.expect("python runs");
+    let output = crate::within_for(10 * crate::PATIENCE, scenario, command.output()).await.expect("python runs");
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{script} {scenario} failed:\n{err}");
     serde_json::from_slice(&output.stdout)
@@ -86,13 +86,13 @@ pub fn agent_command(program: &Path, home: &Path) -> tokio::process::Command {
     command
 }
 
-/// Runs an agent to its end, within two minutes, and returns its standard output.
+/// Runs an agent to its end, and returns its standard output.
 ///
 /// # Panics
 /// When it fails or does not end.
 pub async fn run_agent(mut command: tokio::process::Command) -> String {
-    let limit = std::time::Duration::from_secs(150);
-    let output = tokio::time::timeout(limit, command.output()).await.expect("the agent ends").expect("the agent runs");
+    let output =
+        crate::within_for(10 * crate::PATIENCE, "the agent ends", command.output()).await.expect("the agent runs");
     let out = String::from_utf8_lossy(&output.stdout).into_owned();
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?} failed with {}:\n{out}\n{err}", output.status);

@@ -266,11 +266,9 @@ impl Product {
         Agent::new(&self.addr()).with_header("authorization", &format!("Bearer {PROXY_KEY}"))
     }
 
-    /// The journal, oldest turn first, as `turns --json` prints it.
+    /// The last turns of the journal, oldest first, as `turns --json` prints them.
     pub async fn turns(&self) -> Vec<Value> {
-        let value = self.json(&["turns", "--limit", "100000"]).await;
-        let list = if value.is_array() { &value } else { &value["turns"] };
-        let mut turns = list.as_array().unwrap_or_else(|| panic!("no list of turns: {value}")).clone();
+        let mut turns = self.json(&["turns", "--limit", "500"]).await.as_array().expect("a list of turns").clone();
         turns.sort_by_key(|t| t["id"].as_i64());
         turns
     }

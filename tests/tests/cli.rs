@@ -93,7 +93,7 @@ async fn every_answer_is_there_as_json_and_as_text(#[case] args: &[&str], #[valu
 #[case::unknown_turn(&["turns", "show", "999"], 5)]
 #[case::unknown_skill(&["skills", "show", "no-such-skill"], 5)]
 #[case::not_running(&["stop"], 3)]
-#[case::wrong_value(&["config", "set", "proxy.port", "many"], 2)]
+#[case::wrong_value(&["config", "set", "proxy.port", "many"], 1)]
 #[tokio::test]
 async fn exit_codes_are_as_documented(#[case] args: &[&str], #[case] code: i32) {
     let provider = Provider::start().await;
@@ -103,13 +103,21 @@ async fn exit_codes_are_as_documented(#[case] args: &[&str], #[case] code: i32) 
     assert!(!said.err.trim().is_empty(), "nothing was said: {said:#?}");
 }
 
+/// Nobody is there to be asked: the service comes up, says what is missing, and so does every answer to an agent.
 #[tokio::test]
-async fn start_without_a_config_says_what_to_do_where_nobody_can_be_asked() {
+async fn a_start_on_a_fresh_machine_says_what_to_do() {
     let mut product = Product::bare();
-    product.spawn(&["start"]);
-    let said = product.ended().await;
-    assert_eq!(said.code, 4, "{said:#?}");
-    assert!(said.err.contains("metaclaw setup"), "{said:#?}");
+    let port = product.port().to_string();
+    product.spawn(&["start", "--port", &port]);
+    product.healthy().await.expect("it starts");
+    let key = product.cli(&["config", "get", "proxy.api_key", "--reveal"]).await.out.trim().to_owned();
+    let agent = product.agent().without_header("authorization").with_header("x-api-key", &key);
+    let got = agent.ask(Api::Chat, &hello(Api::Chat, "hi", false)).await;
+    assert_eq!(got.status(), 503, "{}", got.text());
+    assert!(got.json()["error"]["message"].as_str().is_some_and(|m| m.contains("metaclaw setup")), "{}", got.text());
+    assert!(product.cli(&["status"]).await.all().contains("metaclaw setup"));
+    assert_eq!(product.stop().await.code, 0);
+    assert!(product.output("err").contains("metaclaw setup"), "{}", product.output("err"));
 }
 
 #[rstest]

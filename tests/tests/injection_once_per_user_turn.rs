@@ -84,7 +84,10 @@ async fn small_talk_gets_nothing(#[case] words: &str) {
 
 #[rstest]
 #[case::title(
-    "Generate a short title (max 6 words) for this conversation. Reply with the title only.\n\nHow do I feed zebrafish larvae?"
+    "### Task:\nGenerate a concise, 3-5 word title with an emoji summarizing the chat history.\n### Chat History:\nUSER: How do I feed zebrafish larvae in the aquarium?"
+)]
+#[case::session_title(
+    "Generate a concise session title (3-7 words) for this: How do I feed zebrafish larvae in the aquarium?"
 )]
 #[case::heartbeat(
     "Read HEARTBEAT.md if it exists (workspace context). Follow it strictly. Do not infer or repeat old tasks from prior chats. If nothing needs attention, reply HEARTBEAT_OK."
@@ -219,7 +222,7 @@ async fn every_addition_is_recorded_with_its_reason() {
     assert_eq!(turns.len(), 1, "{turns:?}");
     let id = turns[0]["id"].to_string();
     let shown = product.json(&["turns", "show", &id]).await;
-    let addition = &shown["additions"][0];
+    let addition = &shown["turn"]["additions"][0];
     assert_eq!(addition["kind"], "skill", "{shown:#}");
     assert!(addition.to_string().contains(SKILL), "{shown:#}");
     assert!(addition["score"].as_f64().is_some_and(|s| s > 0.0), "{shown:#}");

@@ -52,23 +52,24 @@ async fn over_two_hundred_kills_under_load() {
         });
     }
 
+    let mut journal = HashSet::new();
     for kill in 0..KILLS {
         product.start().await;
         let target = ended.load(Ordering::Relaxed) + 1 + (kill * 7919) % 12;
         until("turns go through", || async { (ended.load(Ordering::Relaxed) >= target).then_some(()) }).await;
         product.kill().await;
+        // Read cold, right behind the kill: what a person would see who looks before the next start.
+        for turn in product.json(&["turns", "--limit", "500"]).await.as_array().expect("a list") {
+            if turn["outcome"] == "ok" {
+                let words = turn["user_text"].as_str().expect("the user's words");
+                journal.insert(words.rsplit(", ").next().expect("a mark").to_owned());
+            }
+        }
     }
     stop.store(true, Ordering::Relaxed);
     while load.join_next().await.is_some() {}
 
     product.start().await;
-    let journal: HashSet<String> = product
-        .turns()
-        .await
-        .iter()
-        .filter(|t| t["outcome"] == "ok")
-        .filter_map(|t| t["user_text"].as_str()?.rsplit(", ").next().map(str::to_owned))
-        .collect();
     let seen = seen_to_end.lock().expect("no panic").clone();
     let lost: Vec<&String> = seen.iter().filter(|mark| !journal.contains(*mark)).collect();
     assert!(seen.len() >= KILLS, "only {} turns went through", seen.len());

@@ -96,7 +96,6 @@ async fn usage_is_found_on_either_side_of_done(
     let seen = got.events();
     assert_eq!(text_of_events(api, &seen), "one two");
     assert!(ended_well(api, &seen), "{}", got.text());
-    assert!(got.text().contains("50") && got.text().contains('7'), "{}", got.text());
     let usage = seen
         .iter()
         .filter(|e| e.data != "[DONE]")
@@ -137,7 +136,8 @@ async fn sloppy_chunks_are_understood(#[values(Api::Chat, Api::Responses, Api::M
     assert!(ended_well(api, &got.events()), "{}", got.text());
 }
 
-/// Some servers close without `[DONE]`; the finish reason was there, so the answer is whole.
+/// Some servers close without `[DONE]`; the finish reason was there, so the answer is whole. An agent of the same API gets
+/// the bytes as they came.
 #[rstest]
 #[tokio::test]
 async fn a_missing_done_after_the_finish_reason_is_forgiven(
@@ -145,9 +145,17 @@ async fn a_missing_done_after_the_finish_reason_is_forgiven(
 ) {
     let mut events = Answer::text("one two").events(Api::Chat, "fake-large", false);
     events.pop();
-    let got = ask(api, Api::Chat, true, Reply::stream(&events)).await;
+    let provider = Provider::start().await;
+    provider.next(Reply::stream(&events));
+    let product = Product::started(&provider, &json!({})).await;
+    let got = product.agent().ask(api, &hello(api, "hi", true)).await;
     assert_eq!(text_of_events(api, &got.events()), "one two");
-    assert!(ended_well(api, &got.events()), "{}", got.text());
+    if api == Api::Chat {
+        assert_eq!(got.text(), events.concat());
+    } else {
+        assert!(ended_well(api, &got.events()), "{}", got.text());
+    }
+    assert_eq!(product.turns().await[0]["outcome"], "ok");
 }
 
 /// A stream that stops in the middle, by a reset or an orderly close, never looks finished.

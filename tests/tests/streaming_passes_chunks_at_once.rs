@@ -27,7 +27,7 @@ async fn each_word_arrives_before_the_next_one_is_sent(
     #[values(Api::Chat, Api::Responses, Api::Messages)] upstream: Api,
 ) {
     let provider = Provider::start().await;
-    let words = ["Alpha ", "βήτα ", "三 ", "delta"];
+    let words = ["Alpha ", "βήτα ", "三 ", "fine"];
     let events = Answer::text(&words.concat()).events(upstream, "fake-large", true);
     let mut gates = Vec::new();
     let mut stream = Stream::begin();

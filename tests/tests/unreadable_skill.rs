@@ -10,7 +10,7 @@ use serde_json::json;
 #[rstest]
 #[case::no_front_matter("# Just text\n", None)]
 #[case::open_front_matter("---\nname: bad-skill\n", None)]
-#[case::bad_yaml("---\nname: bad-skill\ndescription: [\n---\nText\n", None)]
+#[case::bad_yaml("---\nname: bad-skill\n- description: x\n---\nText\n", None)]
 #[case::no_description("---\nname: bad-skill\n---\nText\n", None)]
 #[case::wrong_name("---\nname: ../../etc\ndescription: d\n---\nText\n", Some("2"))]
 #[case::empty("", None)]
