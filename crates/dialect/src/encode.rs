@@ -171,13 +171,9 @@ pub(crate) fn chat_usage(usage: &Usage) -> Value {
 }
 
 pub(crate) fn responses_usage(usage: &Usage) -> Value {
-    let mut input = json!({"cached_tokens": usage.cache_read});
-    if usage.cache_write > 0 {
-        input["cache_write_tokens"] = usage.cache_write.into();
-    }
     json!({
         "input_tokens": usage.input,
-        "input_tokens_details": input,
+        "input_tokens_details": {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write},
         "output_tokens": usage.output,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning.unwrap_or_default()},
         "total_tokens": usage.input.saturating_add(usage.output),
