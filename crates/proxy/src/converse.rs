@@ -179,7 +179,8 @@ impl Turn {
                     let upstream = answering.dialect;
                     let custom_tools = custom_tools(&question, upstream);
                     let relay = Box::new(Relay::new(RelaySpec { upstream, custom_tools, ..spec }));
-                    Flow { body: answering.reply.body, relay, weight_version: answering.reply.weight_version }
+                    let reply = answering.reply;
+                    Flow { body: reply.body, relay, weight_version: reply.weight_version, conceal: answering.conceal }
                 });
                 Begun { head, result }
             }
@@ -220,7 +221,10 @@ impl Turn {
                 let custom_tools = custom_tools(&question, upstream);
                 let spec = RelaySpec { upstream, custom_tools, ..spec };
                 let body = collect_answer(answering.reply.body, settings.stream_idle).await;
-                let answer = body.map_err(broken).and_then(|body| relay_whole(&spec, &body));
+                let answer = body.map_err(broken).and_then(|body| relay_whole(&spec, &body)).map_err(|mut error| {
+                    error.message = answering.conceal.text(error.message);
+                    error
+                });
                 (answer.map_err(Failure::from), answering.reply.weight_version)
             }
             Err(failure) => (Err(failure), None),

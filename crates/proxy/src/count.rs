@@ -72,7 +72,7 @@ pub(crate) async fn count_tokens(
 /// The provider's count, if it gives one in time.
 async fn ask(question: &Question, route: &Route) -> Option<Bytes> {
     let answer = async {
-        let (_, result) = question.ask_one(&*route.primary).await;
+        let (_, result) = question.ask_one(&route.primary).await;
         let body = collect(result.ok()?.reply.body, 1 << 20, PATIENCE).await.ok()?;
         let count: serde_json::Value = serde_json::from_slice(&body).ok()?;
         count.get("input_tokens")?.is_u64().then_some(body)

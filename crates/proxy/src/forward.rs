@@ -11,6 +11,7 @@ use config::Placement;
 use dialect::{ApiError, ApiErrorOrRaw, Dialect, ErrorKind, Request, translate_request, upstream_error};
 use futures::StreamExt;
 
+use crate::conceal::Conceal;
 use crate::conversation::TurnKey;
 use crate::events::Event;
 use crate::gate::Pass;
@@ -56,6 +57,8 @@ pub(crate) struct Head {
 pub(crate) struct Answering {
     pub(crate) dialect: Dialect,
     pub(crate) reply: Reply,
+    /// For errors that are found in the answer itself.
+    pub(crate) conceal: Conceal,
 }
 
 impl Question {
@@ -112,28 +115,29 @@ impl Question {
     }
 
     /// Asks one model. Errors of the provider come back as failures in the agent's form.
-    pub(crate) async fn ask_one(&self, model: &dyn Model) -> (Head, Result<Answering, Failure>) {
-        let (call, mut head) = match self.call(model) {
+    pub(crate) async fn ask_one(&self, model: &Arc<dyn Model>) -> (Head, Result<Answering, Failure>) {
+        let (call, mut head) = match self.call(&**model) {
             Ok(both) => both,
             Err(error) => return (Head::default(), Err(error.into())),
         };
         let dialect = call.dialect;
         let same = dialect == self.client();
+        let conceal = Conceal::new(model, call.credentials.clone());
         let reply = match model.send(call).await {
             Ok(reply) => reply,
             Err(error) => return (head, Err(error.into())),
         };
         head.headers = to_agent(&reply.headers, same);
         if reply.status.is_success() {
-            return (head, Ok(Answering { dialect, reply }));
+            return (head, Ok(Answering { dialect, reply, conceal }));
         }
-        let failure = refused(dialect, self.client(), reply, model.name()).await;
+        let failure = refused(dialect, self.client(), reply, model.name(), &conceal).await;
         (head, Err(failure))
     }
 
     /// Asks the main model, and the fallback if that one cannot answer.
     pub(crate) async fn ask(&self, proxy: &Proxy, route: &Route) -> (Head, Result<Answering, Failure>) {
-        let (head, result) = self.ask_one(&*route.primary).await;
+        let (head, result) = self.ask_one(&route.primary).await;
         let (failure, fallback) = match (result, &route.fallback) {
             (Err(failure), Some(fallback)) if worth_another(&failure, &*route.primary) => (failure, fallback),
             (result, _) => return (head, result),
@@ -141,7 +145,7 @@ impl Question {
         let reason = failure.error.message.clone();
         tracing::warn!(from = %route.primary.name(), to = %fallback.name(), %reason, "asking the fallback");
         proxy.emit(Event::FallbackUsed { from: route.primary.name().clone(), to: fallback.name().clone(), reason });
-        match self.ask_one(&**fallback).await {
+        match self.ask_one(fallback).await {
             (second, Ok(answering)) => (second, Ok(answering)),
             // The first provider's word is the one the user can act on.
             (_, Err(_)) => (head, Err(failure)),
@@ -175,14 +179,14 @@ impl From<ApiError> for Failure {
 }
 
 /// A status that is no success, with whatever the provider said about it.
-async fn refused(from: Dialect, to: Dialect, reply: Reply, name: &str) -> Failure {
+async fn refused(from: Dialect, to: Dialect, reply: Reply, name: &str, conceal: &Conceal) -> Failure {
     let status = reply.status;
     let content_type = reply.headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).map(str::to_owned);
     if status.is_redirection() || status.is_informational() {
         let message = format!("{name} answered with a redirect ({status}), which is not followed; check llm.api_base");
         return ApiError::new(502, ErrorKind::Upstream, message).into();
     }
-    let body = collect(reply.body, MAX_ERROR, ERROR_PATIENCE).await.unwrap_or_default();
+    let body = conceal.bytes(collect(reply.body, MAX_ERROR, ERROR_PATIENCE).await.unwrap_or_default());
     match upstream_error(from, to, status.as_u16(), content_type.as_deref(), &body) {
         ApiErrorOrRaw::Raw => {
             let error = ApiError::new(status.as_u16(), ApiError::kind_of(status.as_u16()), message_in(&body));

@@ -307,6 +307,14 @@ impl Model for HttpModel {
         self.upstream.credentials == Credentials::Caller
     }
 
+    fn secrets(&self) -> Vec<&str> {
+        let key = match &self.upstream.credentials {
+            Credentials::Key(key) => Some(key.expose()),
+            Credentials::None | Credentials::Caller => None,
+        };
+        key.into_iter().chain(self.upstream.headers.iter().map(|(_, value)| value.expose())).collect()
+    }
+
     fn quirks(&self) -> &Quirks {
         &self.quirks
     }

@@ -4,6 +4,7 @@
 
 mod background;
 mod clock;
+mod conceal;
 mod conversation;
 mod converse;
 mod count;

@@ -121,6 +121,10 @@ pub trait Model: Send + Sync + 'static {
     fn takes_caller_credentials(&self) -> bool {
         false
     }
+    /// The keys it identifies with, so that they can be taken out of its errors.
+    fn secrets(&self) -> Vec<&str> {
+        Vec::new()
+    }
     /// What it cannot take.
     fn quirks(&self) -> &Quirks;
     /// Asks. Resolves when the answer's head is there; retries, if any, are over by then.

@@ -234,7 +234,7 @@ impl Sessions {
         }
         let [Some(state), other] = end.states else {
             session.failed = Some(talk.state);
-            if talk.answered.is_empty() && end.outcome != Outcome::Ok {
+            if talk.answered.is_empty() && talk.trigger.is_some() && end.outcome != Outcome::Ok {
                 if table.failed.len() >= FAILED {
                     table.failed.retain(|_, (_, at)| now.duration_since(*at) < RETRY);
                 }

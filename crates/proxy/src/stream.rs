@@ -17,6 +17,7 @@ use store::Outcome;
 use tokio::time::{Instant, Sleep};
 
 use crate::Proxy;
+use crate::conceal::Conceal;
 use crate::forward::Head;
 use crate::model::{BodyError, ReplyBody};
 use crate::record::{Closing, Committed, Ending, Record};
@@ -37,6 +38,7 @@ pub(crate) struct Flow {
     pub(crate) body: ReplyBody,
     pub(crate) relay: Box<Relay>,
     pub(crate) weight_version: Option<i64>,
+    pub(crate) conceal: Conceal,
 }
 
 /// An error for the agent.
@@ -282,11 +284,14 @@ impl AgentStream {
     /// The provider's answer is over. `more` tells that the last chunk is about to go out.
     fn end(&mut self, end: End, more: bool) {
         self.grace = None;
-        let Stage::Flowing(Flow { body, relay, weight_version }) = std::mem::replace(&mut self.stage, Stage::Over)
-        else {
-            return;
-        };
-        let finished = relay.finish(end);
+        let Stage::Flowing(flow) = std::mem::replace(&mut self.stage, Stage::Over) else { return };
+        let Flow { body, relay, weight_version, conceal } = flow;
+        let mut finished = relay.finish(end);
+        finished.problem = finished.problem.map(|problem| conceal.text(problem));
+        if let Some(error) = &mut finished.error {
+            error.message = conceal.text(std::mem::take(&mut error.message));
+            finished.out = conceal.bytes(finished.out);
+        }
         let answer = finished.answer;
         match finished.error {
             None => {
@@ -375,7 +380,7 @@ impl Drop for AgentStream {
     /// The agent went away: what was said so far is recorded, what is being recorded gets there.
     fn drop(&mut self) {
         match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Flowing(Flow { body, relay, weight_version }) => {
+            Stage::Flowing(Flow { body, relay, weight_version, .. }) => {
                 drop(body);
                 let reason = "the agent went away".to_owned();
                 let finished = relay.finish(End::Cut { reason: reason.clone() });

@@ -129,6 +129,30 @@ async fn odd_answers_are_readable_errors(
 }
 
 #[tokio::test]
+async fn a_provider_that_repeats_its_key_does_not_give_it_away() {
+    let words = "Incorrect API key provided: sk-fake-canary.";
+    for (path, client) in PATHS {
+        for (status, kind, text) in [
+            (401, "application/json", json!({"error": {"message": words}}).to_string()),
+            (200, "application/json", json!({"error": {"message": words}}).to_string()),
+            (502, "text/html", format!("<html><title>{words}</title></html>")),
+        ] {
+            for stream in [false, true] {
+                let model = Arc::new(Fake { secret: Some("sk-fake-canary"), ..Fake::new(Dialect::Chat) });
+                model.says(Says::Whole(status, kind, text.clone()));
+                let port = port(&model, Settings::default()).await;
+                let mut asked = body(client, "hi");
+                asked["stream"] = json!(stream);
+                let got = port.ask("POST", path, &[], asked.to_string()).await;
+                assert!(got.status >= 400 && got.text().contains("Incorrect API key"), "{}", got.text());
+                let told = port.turns().await[0].error.clone().unwrap();
+                assert!(!got.text().contains("canary") && !told.contains("canary"), "{told} {}", got.text());
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_fallback_is_asked_in_its_own_dialect_and_with_its_own_model() {
     let first = Arc::new(Fake::new(Dialect::Chat));
     first.says(Says::Whole(503, "application/json", r#"{"error":{"message":"down"}}"#.to_owned()));

@@ -58,6 +58,7 @@ pub(crate) struct Fake {
     pub(crate) name: Arc<str>,
     pub(crate) quirks: Quirks,
     pub(crate) model_id: Option<&'static str>,
+    pub(crate) secret: Option<&'static str>,
     pub(crate) headers: Mutex<HeaderMap>,
 }
 
@@ -70,6 +71,7 @@ impl Fake {
             name: "fake".into(),
             quirks: Quirks::default(),
             model_id: None,
+            secret: None,
             headers: Mutex::default(),
         }
     }
@@ -118,6 +120,9 @@ impl Model for Fake {
     }
     fn model_for<'a>(&'a self, asked: Option<&'a str>) -> Option<Cow<'a, str>> {
         self.model_id.or(asked).map(Cow::Borrowed)
+    }
+    fn secrets(&self) -> Vec<&str> {
+        self.secret.into_iter().collect()
     }
     fn quirks(&self) -> &Quirks {
         &self.quirks
