@@ -7,8 +7,9 @@ use std::ops::Range;
 
 use aho_corasick::AhoCorasick;
 
+use text::{Side, Term, Weight};
+
 use crate::skill::Skill;
-use crate::words::{self, Side, Term, Weight};
 
 /// What a word counts in each field, in term frequencies. In all but the body it counts once.
 const NAME: f32 = 2.5;
@@ -116,8 +117,8 @@ impl Index {
             fields.add(&skill.description, DESCRIPTION);
             fields.next();
             for keyword in &skill.keywords {
-                let folded = words::fold(keyword);
-                if words::has_cjk(&folded) {
+                let folded = text::fold(keyword);
+                if text::has_cjk(&folded) {
                     fields.add(keyword, KEYWORDS);
                     let packed = pack(&folded).0;
                     if packed.chars().count() > 1 {
@@ -133,13 +134,13 @@ impl Index {
                     note(words_of.entry(phrase).or_default(), number);
                 }
             }
-            let name = Words::of(&words::fold(&skill.name));
+            let name = Words::of(&text::fold(&skill.name));
             if name.hashes.len() > 1 {
                 note(words_of.entry(name).or_default(), number);
             }
             let mut tf = fields.finish();
             let mut length = 0.0;
-            words::terms(&words::fold(&skill.body), Side::Skill, &mut |t| {
+            text::terms(&text::fold(&skill.body), Side::Indexed, &mut |t| {
                 if t.weight != Weight::Stop {
                     *tf.entry(t.hash).or_default() += BODY;
                     length += 1.0;
@@ -277,7 +278,7 @@ impl Index {
                 }
             }
         }
-        if let Some(characters) = self.characters.as_ref().filter(|_| words::has_cjk(&asked.text)) {
+        if let Some(characters) = self.characters.as_ref().filter(|_| text::has_cjk(&asked.text)) {
             let (packed, places) = pack(&asked.text);
             for hit in characters.find_overlapping_iter(&packed) {
                 found.push((self.patterns[hit.pattern().as_usize()], places[hit.start()]..places[hit.end()]));
@@ -348,9 +349,9 @@ struct Asked {
 
 impl Asked {
     fn new(query: &str) -> Self {
-        let text = words::fold(&shorten(query)).into_owned();
+        let text = text::fold(&shorten(query)).into_owned();
         let mut terms = Vec::with_capacity(text.len() / 5);
-        words::terms(&text, Side::Query, &mut |t| terms.push(t));
+        text::terms(&text, Side::Query, &mut |t| terms.push(t));
         Self { text, terms }
     }
 }
@@ -379,7 +380,7 @@ struct Fields {
 
 impl Fields {
     fn add(&mut self, text: &str, weight: f32) {
-        words::terms(&words::fold(text), Side::Skill, &mut |t| {
+        text::terms(&text::fold(text), Side::Indexed, &mut |t| {
             if t.weight != Weight::Stop {
                 self.field.insert(t.hash, weight);
             }
@@ -409,7 +410,7 @@ struct Words {
 impl Words {
     fn of(folded: &str) -> Self {
         let mut words = Self { hashes: Vec::new(), telling: false, common: false };
-        words::terms(folded, Side::Skill, &mut |t| {
+        text::terms(folded, Side::Indexed, &mut |t| {
             words.hashes.push(t.hash);
             words.telling |= t.weight == Weight::Full;
             words.common |= t.weight == Weight::Common;

@@ -15,9 +15,7 @@ mod parse;
 mod problem;
 mod render;
 mod skill;
-mod stop_words;
 mod watch;
-mod words;
 
 pub use bank::{Bank, DEFAULT_FLOOR, Hit, Lexical, Limits, Query, Retriever};
 pub use builtin::{Builtin, InstallReport, builtin, install_builtin};
@@ -30,5 +28,6 @@ pub use parse::{
     MAX_FILE_BYTES, MAX_FRONT_MATTER_BYTES, MAX_NAME_CHARS, Parsed, check_slug, parse,
 };
 pub use problem::{Problem, Severity};
-pub use render::{Block, Dropped, TAG, Used, escape, render, section};
+pub use render::{Block, Dropped, Used, render, section};
 pub use skill::{CATEGORIES, GENERAL, Origin, Skill};
+pub use text::{TAG, escape};

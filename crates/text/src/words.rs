@@ -1,5 +1,5 @@
 //! Text → search terms. English words are stemmed; Chinese and Japanese runs become character pairs (Katakana:
-//! triples); full-width and half-width forms are folded. Used on skills when a bank is built and on queries.
+//! triples); full-width and half-width forms are folded. Used on what is indexed (skills, memories) and on queries.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::stop_words::{self, Phrases};
 
 /// How much a term says about what a text is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Weight {
+pub enum Weight {
     /// Function words: never searched, only counted inside phrases.
     Stop,
     /// Words of everyday talk: they count, but little.
@@ -23,8 +23,10 @@ pub(crate) enum Weight {
 
 /// One search term.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Term {
+pub struct Term {
+    /// xxh3-64 of the stem, the word or the characters.
     pub hash: u64,
+    /// What it says.
     pub weight: Weight,
     /// Where it stands in the folded text.
     pub span: Range<usize>,
@@ -33,7 +35,7 @@ pub(crate) struct Term {
 }
 
 /// Folds case, width and compatibility forms.
-pub(crate) fn fold(text: &str) -> Cow<'_, str> {
+pub fn fold(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         if text.bytes().any(|b| b.is_ascii_uppercase()) { text.to_ascii_lowercase().into() } else { text.into() }
     } else if is_nfkc_quick(text.chars()) == IsNormalized::Yes && !text.chars().any(char::is_uppercase) {
@@ -68,20 +70,22 @@ fn class(c: char) -> Class {
 }
 
 /// Whether a text has characters that are written without blanks between words.
-pub(crate) fn has_cjk(text: &str) -> bool {
+pub fn has_cjk(text: &str) -> bool {
     !text.is_ascii() && text.chars().any(|c| matches!(class(c), Class::Han | Class::Hiragana | Class::Katakana))
 }
 
 /// Which side of the search a text is on: a query's Katakana words are also cut into pairs, so that they meet
-/// two-letter words of a skill.
+/// two-letter words of what is indexed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
-    Skill,
+pub enum Side {
+    /// What is searched.
+    Indexed,
+    /// What is searched for.
     Query,
 }
 
 /// Calls `each` for every term of `folded` (see [`fold`]), in order.
-pub(crate) fn terms(folded: &str, side: Side, each: &mut impl FnMut(Term)) {
+pub fn terms(folded: &str, side: Side, each: &mut impl FnMut(Term)) {
     let stemmer = Stemmer::create(Algorithm::English);
     let mut at = 0;
     while let Some(c) = folded[at..].chars().next() {
@@ -256,7 +260,7 @@ mod tests {
 
     #[test]
     fn katakana_words_are_found_inside_longer_ones() {
-        let skill = shown("レビュー", Side::Skill);
+        let skill = shown("レビュー", Side::Indexed);
         let query = shown("コードレビュー", Side::Query);
         assert!(skill.iter().all(|t| query.contains(t)), "{skill:?} {query:?}");
     }
@@ -270,7 +274,7 @@ mod tests {
         #[test]
         fn any_text_is_cut_at_character_borders(text in "\\PC{0,60}") {
             let folded = fold(&text);
-            for side in [Side::Skill, Side::Query] {
+            for side in [Side::Indexed, Side::Query] {
                 terms(&folded, side, &mut |t| assert!(folded.get(t.span).is_some_and(|s| !s.is_empty())));
             }
         }

@@ -1,5 +1,5 @@
 //! Words that say little about what a request is about, by language. Function words are never searched;
-//! words of everyday talk count for less, so that small talk does not call for a skill.
+//! words of everyday talk count for less, so that small talk does not call for anything.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
