@@ -19,7 +19,7 @@ run:
 # Everything there is to prove, the end-to-end tests included. cargo-nextest is used where it is installed.
 test: test-setup
 	@scripts/need cargo cc
-	cargo build $(CARGO_FLAGS) -p metaclaw-cli
+	cargo build $(CARGO_FLAGS) --workspace --bins --tests
 	@rm -f $(SKIPPED)
 	export METACLAW_SKIPPED=$(SKIPPED); status=0; \
 	if cargo nextest --version >/dev/null 2>&1; \

@@ -18,9 +18,7 @@ const FINAL: &str = "The note says: heron at dawn.";
 fn tool_loop(provider: &Provider, call: (&'static str, String)) {
     provider.script(move |seen| {
         let text = seen.text();
-        if seen.api().is_none() {
-            return None;
-        }
+        seen.api()?;
         if text.contains("heron at dawn") {
             return Some(Reply::text(FINAL));
         }
