@@ -1,0 +1,36 @@
+// A model provider for tests: OpenAI chat completions, whole and streamed, and a list of models. Answers by the words it
+// is asked; a message with "fail" gets an error.
+import http from "node:http";
+
+const ANSWER = "A plain `CREATE INDEX` blocks writes until it ends. I moved it out of the transaction:\n\n```sql\nCREATE INDEX CONCURRENTLY IF NOT EXISTS\n  invoices_due_idx ON invoices (due_on);\n```\n\nReads and writes go on. Nothing was pushed.";
+
+export async function startProvider() {
+  const server = http.createServer((request, response) => {
+    const chunks = [];
+    request.on("data", (chunk) => chunks.push(chunk));
+    request.on("end", () => {
+      if (request.url.endsWith("/models")) return json(response, 200, { object: "list", data: [{ id: "small-model", object: "model" }, { id: "large-model", object: "model" }] });
+      if (request.headers.authorization === "Bearer wrong") return json(response, 401, { error: { message: "this key is unknown here", type: "invalid_request_error", code: "invalid_api_key" } });
+      const body = JSON.parse(Buffer.concat(chunks).toString());
+      const last = JSON.stringify(body.messages.at(-1));
+      if (last.includes("fail")) return json(response, 400, { error: { message: "the model is overloaded", type: "server_error" } });
+      const text = last.includes("one word") || last.includes("OK") ? "OK" : ANSWER;
+      const usage = { prompt_tokens: 400 + Math.round(JSON.stringify(body.messages).length / 4), completion_tokens: 84, total_tokens: 1000, prompt_tokens_details: { cached_tokens: body.messages.length > 2 ? 380 : 0 } };
+      const head = { id: "chatcmpl-1", created: 1, model: body.model };
+      if (!body.stream) return json(response, 200, { ...head, object: "chat.completion", choices: [{ index: 0, message: { role: "assistant", content: text }, finish_reason: "stop" }], usage });
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      const send = (data) => response.write(`data: ${JSON.stringify({ ...head, object: "chat.completion.chunk", ...data })}\n\n`);
+      for (const word of text.split(/(?<= )/)) send({ choices: [{ index: 0, delta: { content: word } }] });
+      send({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] });
+      if (body.stream_options?.include_usage) send({ choices: [], usage });
+      response.end("data: [DONE]\n\n");
+    });
+  });
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  return { url: `http://127.0.0.1:${server.address().port}/v1`, stop: () => server.close() };
+}
+
+function json(response, status, value) {
+  response.writeHead(status, { "content-type": "application/json" });
+  response.end(JSON.stringify(value));
+}

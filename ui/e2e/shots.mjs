@@ -1,0 +1,76 @@
+// Pictures of every page: two sizes, two themes, three languages, into the folder given.
+import { mkdir } from "node:fs/promises";
+import path from "node:path";
+import { launch } from "./browser.mjs";
+import { startProvider } from "./provider.mjs";
+import { seed } from "./seed.mjs";
+import { startService } from "./service.mjs";
+
+const [binary, out, only] = process.argv.slice(2);
+await mkdir(out, { recursive: true });
+const provider = await startProvider();
+const service = await startService(binary);
+const browser = await launch();
+const sizes = [[1100, 720], [900, 600]];
+const themes = ["light", "dark"];
+const langs = ["en", "zh-CN", "ja"];
+
+async function page(size, theme, lang) {
+  const context = await browser.newContext({ viewport: { width: size[0], height: size[1] }, colorScheme: theme, locale: lang, timezoneId: process.env.TZ ?? "UTC" });
+  const tab = await context.newPage();
+  await tab.goto(`${service.ui}/#token=${service.token}`);
+  await tab.waitForSelector("main");
+  return { context, tab };
+}
+async function shot(tab, name, size, theme, lang) {
+  await tab.waitForTimeout(350);
+  await tab.screenshot({ path: path.join(out, `${name}.${size[0]}.${theme}.${lang}.png`) });
+}
+const wanted = (name) => !only || only.split(",").includes(name);
+
+for (const theme of themes) for (const lang of langs) {
+  const { context, tab } = await page(sizes[0], theme, lang);
+  for (const step of ["agent", "provider", "skills", "training"]) {
+    if (!wanted(`setup-${step}`)) continue;
+    await tab.goto(`${service.ui}/#/setup/${step}`);
+    if (step === "provider") await tab.waitForTimeout(1500);
+    await shot(tab, `setup-${step}`, sizes[0], theme, lang);
+  }
+  await context.close();
+}
+await seed(service, provider, { failing: true });
+const turn = (await service.api("GET", "/turns?limit=50&session=db")).length;
+const PLACES = {
+  home: "#/home",
+  conversations: "#/conversations/db?turn=1",
+  side: "#/conversations/db?turn=1&view=side",
+  raw: "#/conversations/db?turn=1&view=raw",
+  try: "#/conversations/try",
+  skills: "#/skills/pack-a-box",
+  "skills-builtin": "#/skills/sql-query",
+  memory: "#/memory",
+  training: "#/training",
+  schedule: "#/schedule",
+  connections: "#/connections",
+  settings: "#/settings",
+  "settings-provider": "#/settings/provider",
+  "settings-skills": "#/settings/skills",
+  "settings-window": "#/settings/window",
+  "settings-logs": "#/settings/logs",
+  "settings-diagnostics": "#/settings/diagnostics",
+};
+for (const size of sizes) for (const theme of themes) for (const lang of langs) {
+  const { context, tab } = await page(size, theme, lang);
+  for (const [name, hash] of Object.entries(PLACES)) {
+    if (!wanted(name)) continue;
+    await tab.goto(`${service.ui}/${hash}`);
+    if (name.startsWith("skills")) await tab.waitForSelector(".cm-content");
+    if (name === "try") await tab.fill("main textarea", "rebase my branch and write the SQL migration");
+    await shot(tab, name, size, theme, lang);
+  }
+  await context.close();
+}
+await browser.close();
+await service.stop();
+provider.stop();
+console.log(`${turn} turns in the first session`);

@@ -1,0 +1,2297 @@
+// Generated from crates/engine/openapi.json by `npm run api`. Not edited by hand.
+
+export interface paths {
+    "/api/v1/config": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** All settings. */
+        get: operations["config"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/config/{key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One setting. */
+        get: operations["setting"];
+        /** Changes one setting in the file; comments, order and everything else stay. */
+        put: operations["settingPut"];
+        post?: never;
+        /** Removes one setting from the file, so that its default counts again. */
+        delete: operations["settingUnset"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/config/validate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What is wrong or odd; no `error` among the findings = it can be used. */
+        post: operations["configValidate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/doctor": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Checks config, home, port, key, provider, skills and journal. */
+        get: operations["doctor"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Kept events, newest first. */
+        get: operations["events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/events/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Everything that happens from now on, as server-sent events: `event:` is the kind, `data:` the event as JSON. A
+         *     listener that falls too far behind gets an event `missed` with the number of events it did not hear.
+         */
+        get: operations["eventStream"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lines of the log file. Secrets were masked when it was written. */
+        get: operations["logs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/providers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** All providers known by name. */
+        get: operations["providers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/providers/local": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Model servers that answer on this machine. */
+        get: operations["localServers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/providers/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Asks a provider for its models and for one word. */
+        post: operations["providerTest"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/restart": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ends the service and starts it again with the same options. */
+        post: operations["restart"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Sessions, the last active first. */
+        get: operations["sessions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One session. */
+        get: operations["session"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/setup": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How far the setup is. */
+        get: operations["setup"];
+        put?: never;
+        /** Writes answers into the config file; everything else in it stays. */
+        post: operations["setupAnswer"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/skills": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** All skills. */
+        get: operations["skills"];
+        put?: never;
+        /** Adds skills. */
+        post: operations["skillAdd"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/skills/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One skill, whole. */
+        get: operations["skill"];
+        /** Writes a skill's text; the old version goes to the trash. */
+        put: operations["skillUpdate"];
+        post?: never;
+        /** Takes a skill out of the library; it can be brought back. */
+        delete: operations["skillRemove"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/skills/{name}/disable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Keeps a skill but does not use it. */
+        post: operations["skillDisable"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/skills/{name}/enable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Uses a skill again. */
+        post: operations["skillEnable"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/skills/log": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Changes of the library, newest first. */
+        get: operations["skillLog"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/skills/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What a turn with these words would get, and why. Works while skills are switched off, too. */
+        post: operations["skillSearch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/skills/undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Takes back the last change of the library. */
+        post: operations["skillUndo"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/skills/validate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** The findings; no `error` among them = everything can be used. */
+        post: operations["skillValidate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The state of the service. */
+        get: operations["status"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ends the service: running answers are finished, at most for some seconds, and everything is recorded. */
+        post: operations["stop"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/turns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Turns, newest first. */
+        get: operations["turns"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/turns/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One turn, whole. */
+        get: operations["turn"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/turns/{id}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What MetaClaw changed in a turn's request. */
+        get: operations["turnDiff"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/turns/{id}/request": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A turn's request body, byte for byte. */
+        get: operations["turnRequest"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        /** @description The request was taken; the service ends within ten seconds. */
+        Accepted: {
+            /**
+             * Format: int32
+             * @description Process that ends or restarts.
+             */
+            pid: number;
+        };
+        /** @description One thing that was added to a request. */
+        Addition: {
+            /** @description Skill name or memory id. */
+            id: string;
+            /** @description `skill` or `memory`. */
+            kind: string;
+            /**
+             * Format: float
+             * @description Retrieval score.
+             */
+            score: number;
+            /**
+             * Format: int32
+             * @description Estimated tokens it cost.
+             */
+            tokens: number;
+            /** @description Why it was picked. */
+            why: string;
+        };
+        /** @description One changed place. */
+        Change: {
+            /** @description Exactly the text that was added, where text was added. */
+            added?: string | null;
+            /** @description The value after, in the same form. */
+            after?: string | null;
+            /** @description Where, as a path from the top: `messages[3].content`. */
+            at: string;
+            /** @description The value before, cut to 2,000 characters; text for strings, JSON for everything else. */
+            before?: string | null;
+            /** @description How. */
+            kind: components["schemas"]["ChangeKind"];
+            /** @description The role of the message it is in. */
+            role?: string | null;
+        };
+        /**
+         * @description How a place changed.
+         * @enum {string}
+         */
+        ChangeKind: "added" | "changed" | "removed";
+        /** @description One check of the doctor. */
+        Check: {
+            /** @description How it ended. */
+            grade: components["schemas"]["Grade"];
+            /** @description What to do. */
+            hint?: string | null;
+            /** @description What was looked at: `config`, `home`, `service`, `port`, `key`, `provider`, `skills`, `journal`, `later`. */
+            id: string;
+            /** @description What was found. */
+            message: string;
+        };
+        /**
+         * @description What kind of problem it is.
+         * @enum {string}
+         */
+        Code: "invalid" | "not_found" | "not_configured" | "not_running" | "conflict" | "unauthorized" | "forbidden" | "upstream" | "unavailable" | "internal";
+        /** @description A text to check; absent = the file as it stands. */
+        ConfigCheck: {
+            /** @description The whole text of a config file. */
+            text?: string | null;
+        };
+        /** @description A finding about the config file. */
+        ConfigFinding: {
+            /** @description What to do. */
+            fix?: string | null;
+            /** @description The key. */
+            key: string;
+            /** @description Line, from 1; 0 = the file as a whole. */
+            line: number;
+            /** @description What is wrong. */
+            message: string;
+            /** @description `error` or `warning`. */
+            severity: string;
+        };
+        /** @description Something that happened. */
+        Event: {
+            /**
+             * Format: int64
+             * @description When, ms since 1970.
+             */
+            at_ms: number;
+            /** @description The facts of this kind of event. */
+            data: Record<string, unknown>;
+            /**
+             * Format: int64
+             * @description Number in the journal; absent for events that are not kept (turns are kept as turns).
+             */
+            id?: number | null;
+            /** @description What: `service_started`, `config_changed`, `turn_finished`, … */
+            kind: string;
+        };
+        /**
+         * @description How a check ended.
+         * @enum {string}
+         */
+        Grade: "good" | "warn" | "bad" | "skipped";
+        /** @description A header that was kept with the request; never a credential. */
+        Header: {
+            /** @description Name. */
+            name: string;
+            /** @description Value. */
+            value: string;
+        };
+        /** @description Something that is accepted but does nothing in this release. */
+        Later: {
+            /** @description What comes later. */
+            note: string;
+            /** @description The setting or mode. */
+            what: string;
+        };
+        /** @description A server on this machine. */
+        LocalServer: {
+            /** @description Its address. */
+            api_base: string;
+            /** @description Its name for people. */
+            label: string;
+            /** @description The models it has; empty = it runs, but no model is loaded. */
+            models: string[];
+            /** @description Id of the preset. */
+            provider: string;
+            /**
+             * Format: int64
+             * @description How long it took to answer, ms.
+             */
+            took_ms: number;
+        };
+        /** @description Lines of the log. */
+        LogLines: {
+            /** @description Whole lines, oldest first. */
+            lines: string[];
+            /**
+             * Format: int64
+             * @description Pass as `after` to get what follows.
+             */
+            next: number;
+            /** @description The file. */
+            path: string;
+        };
+        /** @description An error as every route answers it. */
+        Problem: {
+            /** @description What kind of problem it is. */
+            code: components["schemas"]["Code"];
+            /** @description What to do about it. */
+            hint?: string | null;
+            /** @description What happened and where, one or two sentences. */
+            message: string;
+        };
+        /** @description A provider known by name. */
+        Provider: {
+            /** @description Its address; empty where the person must say. */
+            api_base: string;
+            /** @description `openai-chat`, `openai-responses` or `anthropic-messages`. */
+            dialect: string;
+            /** @description What stands in `llm.provider`. */
+            id: string;
+            /** @description The variable in which people keep its key. */
+            key_env?: string | null;
+            /** @description That variable is set where the service runs. */
+            key_env_set: boolean;
+            /** @description Where a key is made. */
+            key_url?: string | null;
+            /** @description Its name for people. */
+            label: string;
+            /** @description Why it cannot be used yet. */
+            later?: string | null;
+            /** @description Runs on this machine and needs no key. */
+            local: boolean;
+            /** @description A model to start with; empty where the person must say. */
+            model_id: string;
+        };
+        /** @description How a test ended. */
+        ProviderReport: {
+            /** @description The address that was asked. */
+            base_url: string;
+            /** @description As a sentence: what came back, or who said no and what to do. */
+            message: string;
+            /** @description The model that was called. */
+            model?: string | null;
+            /** @description The models the provider lists; empty if it does not. */
+            models: string[];
+            /** @description Everything that was asked for worked. */
+            ok: boolean;
+            /**
+             * Format: int32
+             * @description HTTP status of a refusal.
+             */
+            status?: number | null;
+            /**
+             * Format: int64
+             * @description How long the call took, ms.
+             */
+            took_ms?: number | null;
+            /** @description What the model said. */
+            words?: string | null;
+        };
+        /** @description The provider that answers. */
+        ProviderState: {
+            /** @description Its address, version path included. */
+            base_url?: string | null;
+            /** @description The dialect it speaks. */
+            dialect?: string | null;
+            /** @description Id of the preset. */
+            id: string;
+            /** @description The model that is asked. */
+            model?: string | null;
+            /** @description Set if the agents' own credentials are passed on. */
+            passthrough: boolean;
+        };
+        /** @description What to test. What is absent comes from the config. */
+        ProviderTest: {
+            /** @description Its address. */
+            api_base?: string | null;
+            /** @description The key, or a reference: `env:NAME`, `file:PATH`, `keychain:NAME`. Not stored. */
+            api_key?: string | null;
+            /** @description Its dialect. */
+            dialect?: string | null;
+            /** @description The model. */
+            model_id?: string | null;
+            /** @description Only ask for the list of models; no call that costs tokens. */
+            models_only?: boolean;
+            /** @description Id of the preset. */
+            provider?: string | null;
+        };
+        /**
+         * @description Whether the service runs and can answer.
+         * @enum {string}
+         */
+        ServiceState: "running" | "first_run" | "stopping" | "stopped";
+        /** @description A session. */
+        Session: {
+            /** @description The agent, where known. */
+            agent?: string | null;
+            /** @description `explicit`, `idle` or `user`. */
+            end_reason?: string | null;
+            /**
+             * Format: int64
+             * @description When it ended, ms since 1970; absent while open.
+             */
+            ended_ms?: number | null;
+            /** @description Session id. */
+            id: string;
+            /**
+             * Format: int64
+             * @description Last answer, ms since 1970.
+             */
+            last_ms: number;
+            /** @description Never used for learning. */
+            private: boolean;
+            /**
+             * Format: int32
+             * @description Requests: tool steps and side calls included.
+             */
+            requests: number;
+            /**
+             * Format: int64
+             * @description First request, ms since 1970.
+             */
+            started_ms: number;
+            /** @description The first words the user said. */
+            title?: string | null;
+            /**
+             * Format: int32
+             * @description User turns.
+             */
+            turns: number;
+        };
+        /** @description One setting. */
+        Setting: {
+            /** @description What may stand there, in words. */
+            allowed: string;
+            /** @description What holds when the file does not say. */
+            default: unknown;
+            /** @description What it does. */
+            doc: string;
+            /** @description Dotted path. */
+            key: string;
+            /** @description What may stand there, for a form: `{"type": "integer", "min": 0, "max": 10}`. */
+            kind: Record<string, unknown>;
+            /** @description Line of the config file that sets it; absent = default. */
+            line?: number | null;
+            /** @description A change counts from the next start. */
+            needs_restart: boolean;
+            /** @description The note to `later` and `accepted`. */
+            note?: string | null;
+            /** @description Its value is not shown. */
+            secret: boolean;
+            /** @description What it does in this release. */
+            state: components["schemas"]["SettingState"];
+            /** @description The value in force; a secret as `(set)`, as its reference, or empty. */
+            value: unknown;
+        };
+        /** @description A setting that an answer changes. */
+        SettingChange: {
+            /** @description What stands there then. Secrets are masked. */
+            after?: string | null;
+            /** @description What stood in the file; absent = nothing. Secrets are masked. */
+            before?: string | null;
+            /** @description Its key. */
+            key: string;
+        };
+        /** @description All settings. */
+        Settings: {
+            /** @description It exists. */
+            exists: boolean;
+            /** @description What is wrong or odd in the file as it stands. */
+            findings: components["schemas"]["ConfigFinding"][];
+            /** @description The config file. */
+            path: string;
+            /**
+             * @description All settings, in the order of the starter file. Values are those in force: while the file has errors, the last
+             *     good ones.
+             */
+            settings: components["schemas"]["Setting"][];
+        };
+        /**
+         * @description What a key does in this release.
+         * @enum {string}
+         */
+        SettingState: "live" | "later" | "accepted";
+        /** @description A new value: text as it would be typed, or JSON of the setting's kind. */
+        SettingValue: {
+            /** @description The value. */
+            value: unknown;
+        };
+        /** @description Answers to write. */
+        SetupAnswers: {
+            /**
+             * @description Config keys with values, nested or dotted; or the short names `provider`, `model`, `base_url`, `api_key`, `port`,
+             *     `host`, `agent`, `skills`. Keys that are not named stay as they are.
+             */
+            answers: Record<string, unknown>;
+            /** @description Only say what would change. */
+            dry_run?: boolean;
+            /** @description Make a test call before writing; if it fails, nothing is written. */
+            test?: boolean;
+        };
+        /** @description What the answers did. */
+        SetupReport: {
+            /** @description What changed. */
+            changes: components["schemas"]["SettingChange"][];
+            /** @description The config file. */
+            config: string;
+            /** @description It did not exist before. */
+            created: boolean;
+            /** @description What is still missing before a provider can be asked. */
+            missing?: string | null;
+            test?: components["schemas"]["ProviderReport"] | null;
+            /** @description The file was written. */
+            written: boolean;
+        };
+        /** @description How far the setup is. */
+        SetupState: {
+            /** @description `llm.api_base` */
+            api_base: string;
+            /** @description `claw_type` */
+            claw_type: string;
+            /** @description The config file. */
+            config: string;
+            /** @description A provider can be asked. */
+            configured: boolean;
+            /** @description It exists. */
+            exists: boolean;
+            /** @description `llm.api_key` is set, or refers to where it is kept. */
+            key_set: boolean;
+            /** @description What is missing for that. */
+            missing?: string | null;
+            /** @description `mode` */
+            mode: string;
+            /** @description `llm.model_id` */
+            model_id: string;
+            /**
+             * Format: int32
+             * @description `proxy.port`
+             */
+            port: number;
+            /** @description Nobody else listens on that port (a running MetaClaw does not count). */
+            port_free: boolean;
+            /** @description `llm.provider`, if the file names one. */
+            provider?: string | null;
+            /** @description `skills.enabled` */
+            skills: boolean;
+        };
+        /** @description A whole skill. */
+        Skill: components["schemas"]["SkillRow"] & {
+            /** @description The Markdown after the front matter. */
+            body: string;
+            /** @description What is wrong with the file. */
+            findings: components["schemas"]["SkillFinding"][];
+            /**
+             * Format: int32
+             * @description Line of the file where the body begins, from 1.
+             */
+            line_of_body: number;
+            /** @description The whole SKILL.md. */
+            text: string;
+        };
+        /** @description A skill to take into the library: from a folder of this machine, or as text. */
+        SkillAdd: {
+            /** @description A SKILL.md, its folder, or a folder of such folders; absolute. */
+            path?: string | null;
+            /** @description Replace a skill of the same name; the old one goes to the trash. */
+            replace?: boolean;
+            /** @description Instead: the text of a SKILL.md. */
+            text?: string | null;
+        };
+        /** @description What a change of the library did. */
+        SkillChange: {
+            /** @description What was done, as a sentence. */
+            message: string;
+            /** @description Names of the skills it touched. */
+            names: string[];
+            /** @description It can be undone. */
+            undo: boolean;
+        };
+        /** @description What to check: a text as it is being written, or a path; neither = the whole library. */
+        SkillCheck: {
+            /** @description A SKILL.md, its folder, or a folder of such folders; absolute. */
+            path?: string | null;
+            /** @description The text of a SKILL.md. */
+            text?: string | null;
+        };
+        /** @description Skills in a few figures. */
+        SkillFigures: {
+            /**
+             * Format: int32
+             * @description Usable skills.
+             */
+            count: number;
+            /**
+             * Format: int32
+             * @description Of them, switched off.
+             */
+            disabled: number;
+            /** @description Skills are added to turns. */
+            enabled: boolean;
+            /**
+             * Format: int32
+             * @description Files that cannot be used.
+             */
+            unusable: number;
+        };
+        /** @description A finding about a skill file. */
+        SkillFinding: {
+            /** @description The file. */
+            file: string;
+            /** @description What to do. */
+            fix: string;
+            /**
+             * Format: int32
+             * @description Line, from 1.
+             */
+            line?: number | null;
+            /** @description What is wrong. */
+            message: string;
+            /** @description `error` (cannot be used), `warning` or `note`. */
+            severity: string;
+        };
+        /** @description A skill that fits. */
+        SkillHit: {
+            /** @description Its name. */
+            name: string;
+            /**
+             * Format: float
+             * @description How well it fits; higher is better.
+             */
+            score: number;
+            /**
+             * Format: int32
+             * @description Estimated tokens.
+             */
+            tokens: number;
+            /** @description It would be added; false = it fits, but no longer into the budget. */
+            used: boolean;
+            /** @description The matched words. */
+            why: string;
+        };
+        /** @description The library. */
+        SkillList: {
+            /** @description The folder. */
+            dir: string;
+            /** @description Skills are added to turns at all. */
+            enabled: boolean;
+            /** @description What is wrong in the folder. */
+            findings: components["schemas"]["SkillFinding"][];
+            /** @description All skills, by name. */
+            skills: components["schemas"]["SkillRow"][];
+        };
+        /** @description A change that was made to the library. */
+        SkillLogEntry: {
+            /**
+             * Format: int64
+             * @description When, ms since 1970.
+             */
+            at_ms: number;
+            /** @description What was done, as a sentence. */
+            message: string;
+            /** @description Names of the skills it touched. */
+            names: string[];
+            /** @description It can be brought back. */
+            undo: boolean;
+        };
+        /** @description What a turn with these words would get. */
+        SkillPreview: {
+            /** @description Exactly the text that would be added; empty if nothing would be. */
+            block: string;
+            /**
+             * Format: int32
+             * @description The budget.
+             */
+            budget: number;
+            /** @description Fitting skills, best first. */
+            hits: components["schemas"]["SkillHit"][];
+            /**
+             * Format: int32
+             * @description Estimated tokens of the block.
+             */
+            tokens: number;
+        };
+        /** @description A skill as lists show it. */
+        SkillRow: {
+            /** @description The agents it is for; empty = all. */
+            agents: string[];
+            /** @description `general`, `coding`, … */
+            category: string;
+            /** @description What it does and when to use it. */
+            description: string;
+            /** @description It can be added to turns. */
+            enabled: boolean;
+            /** @description Only on the user's own request, never by search. */
+            manual: boolean;
+            /** @description Its name, and its folder's. */
+            name: string;
+            /** @description `builtin`, `builtin_edited` or `user`. */
+            origin: string;
+            /** @description The SKILL.md file. */
+            path: string;
+            /**
+             * Format: int32
+             * @description Estimated tokens it costs when added.
+             */
+            tokens: number;
+        };
+        /** @description Words to search with. */
+        SkillSearch: {
+            /** @description As this agent. */
+            agent?: string | null;
+            /** @description The user's words. */
+            text: string;
+        };
+        /** @description The new text of a skill. */
+        SkillText: {
+            /** @description The whole SKILL.md; its name must stay. */
+            text: string;
+        };
+        /** @description The state of the service and of its home. */
+        Status: {
+            /** @description What agents use as base URL for the OpenAI dialects. For Anthropic's, leave out `/v1`. */
+            base_url?: string | null;
+            /** @description The config file. */
+            config: string;
+            /** @description Why the config file, as it stands now, is not in use; the last good one is. */
+            config_problem?: string | null;
+            /** @description A provider is configured. */
+            configured: boolean;
+            /** @description The folder. */
+            home: string;
+            /** @description The key agents must send is set. */
+            key_required: boolean;
+            /** @description What is asked for but comes with a later release. */
+            later: components["schemas"]["Later"][];
+            /** @description Why it listens elsewhere than the config says. */
+            listen_note?: string | null;
+            /** @description The log file. */
+            log?: string | null;
+            /** @description What is missing for that. */
+            missing?: string | null;
+            /** @description `auto`, `rl` or `skills_only`, as this run has it. */
+            mode: string;
+            /** @description Set if `--mode` overruled the config. */
+            mode_overruled: boolean;
+            /**
+             * Format: int32
+             * @description Process id.
+             */
+            pid?: number | null;
+            /**
+             * Format: int32
+             * @description Port for agents.
+             */
+            port: number;
+            /** @description The provider. */
+            provider: components["schemas"]["ProviderState"];
+            /** @description Settings that changed since the start and count from the next start. */
+            restart_for: string[];
+            /**
+             * Format: int64
+             * @description When it started, ms since 1970.
+             */
+            since_ms?: number | null;
+            /** @description Skills. */
+            skills: components["schemas"]["SkillFigures"];
+            /** @description Whether it runs. */
+            state: components["schemas"]["ServiceState"];
+            /** @description Address of the window's pages in a browser, without the token. */
+            ui_url?: string | null;
+            /** @description Version of the program that answers. */
+            version: string;
+            /** @description What the config file makes us warn about. */
+            warnings: string[];
+        };
+        /** @description Tokens as the provider counted them; absent where it did not say. */
+        Tokens: {
+            /**
+             * Format: int64
+             * @description Prompt tokens read from the provider's cache.
+             */
+            cache_read?: number | null;
+            /**
+             * Format: int64
+             * @description Prompt tokens written to the provider's cache.
+             */
+            cache_write?: number | null;
+            /**
+             * Format: int64
+             * @description Prompt tokens, cached ones included.
+             */
+            input?: number | null;
+            /**
+             * Format: int64
+             * @description Answer tokens, reasoning included.
+             */
+            output?: number | null;
+            /**
+             * Format: int64
+             * @description Answer tokens spent on reasoning.
+             */
+            reasoning?: number | null;
+        };
+        /** @description A whole turn. */
+        Turn: components["schemas"]["TurnRow"] & {
+            /** @description The whole answer in the neutral form: blocks, stop reason, tokens. */
+            answer?: Record<string, unknown> | null;
+            /** @description The answer's text. */
+            answer_text?: string | null;
+            /** @description The block this turn added first, exactly as it went to the provider. */
+            block?: string | null;
+            /** @description Request headers that were kept. */
+            headers: components["schemas"]["Header"][];
+        };
+        /** @description What MetaClaw changed in a request. */
+        TurnDiff: {
+            /** @description The changes, in document order. Empty = forwarded byte for byte. */
+            changes: components["schemas"]["Change"][];
+            /**
+             * Format: int64
+             * @description Length of what went to the provider.
+             */
+            forwarded_bytes: number;
+            /**
+             * Format: int64
+             * @description Number of the turn.
+             */
+            id: number;
+            /**
+             * Format: int64
+             * @description Length of the agent's request.
+             */
+            sent_bytes: number;
+            /** @description True if the agent's and the provider's dialects differ: `changes` then shows what was changed before translation. */
+            translated: boolean;
+        };
+        /** @description A turn's row: one request and its answer. A user turn with tool calls has several, told apart by `step`. */
+        TurnRow: {
+            /** @description What was added, and why. */
+            additions: components["schemas"]["Addition"][];
+            /** @description The agent, where known. */
+            agent?: string | null;
+            /** @description The agent's dialect. */
+            dialect: string;
+            /** @description What went wrong. */
+            error?: string | null;
+            /**
+             * Format: int64
+             * @description When the answer was complete, ms since 1970.
+             */
+            finished_ms: number;
+            /**
+             * Format: int64
+             * @description When the first byte of the answer left, ms since 1970.
+             */
+            first_byte_ms?: number | null;
+            /**
+             * Format: int64
+             * @description Number of the row.
+             */
+            id: number;
+            /** @description `main`, or the name of a side call: `title`, `heartbeat`, `compaction`, … */
+            kind: string;
+            /** @description The model the agent asked for. */
+            model_asked?: string | null;
+            /** @description The model the provider was asked for. */
+            model_sent?: string | null;
+            /**
+             * Format: int64
+             * @description The turn in which the user answered this one.
+             */
+            next_turn?: number | null;
+            /** @description `ok`, `error`, `cancelled` (the agent went away) or `cut` (the provider broke off). */
+            outcome: string;
+            /** @description The provider. */
+            provider?: string | null;
+            /**
+             * Format: int64
+             * @description Length of the agent's request in bytes.
+             */
+            request_bytes: number;
+            /** @description Session id. */
+            session: string;
+            /**
+             * Format: int64
+             * @description When the request arrived, ms since 1970.
+             */
+            started_ms: number;
+            /**
+             * Format: int32
+             * @description HTTP status the agent got.
+             */
+            status?: number | null;
+            /**
+             * Format: int32
+             * @description Request within the user turn, from 0.
+             */
+            step: number;
+            /** @description Why the model stopped. */
+            stop?: string | null;
+            /** @description Tokens. */
+            tokens: components["schemas"]["Tokens"];
+            /**
+             * Format: int32
+             * @description User turn within the session, from 1.
+             */
+            turn: number;
+            /** @description The provider's dialect. */
+            upstream_dialect: string;
+            /** @description The user's own words. */
+            user_text?: string | null;
+            /**
+             * Format: int64
+             * @description Weights that answered, where they are ours.
+             */
+            weight_version?: number | null;
+        };
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export interface operations {
+    config: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Settings"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    setting: {
+        parameters: {
+            query?: {
+                /** @description `true`: show the value even if it is a secret. */
+                reveal?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description Dotted path */
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Setting"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    settingPut: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Dotted path */
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SettingValue"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Setting"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    settingUnset: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Dotted path */
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Setting"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    configValidate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ConfigCheck"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConfigFinding"][];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    doctor: {
+        parameters: {
+            query?: {
+                /** @description `true`: make a real test call to the provider. */
+                live?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Check"][];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    events: {
+        parameters: {
+            query?: {
+                /** @description Older than this one. */
+                before?: number;
+                /** @description Of this kind. */
+                kind?: string;
+                /** @description At most so many; 50 if absent, 1,000 at most. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Event"][];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    eventStream: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Events */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": components["schemas"]["Event"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    logs: {
+        parameters: {
+            query?: {
+                /** @description Instead: everything after this place. */
+                after?: number;
+                /** @description The last so many; 200 if absent, 10,000 at most. */
+                lines?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogLines"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    providers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Provider"][];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    localServers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LocalServer"][];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    providerTest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProviderTest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProviderReport"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    restart: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Accepted"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sessions: {
+        parameters: {
+            query?: {
+                /** @description Of this agent. */
+                agent?: string;
+                /** @description Last active before, ms since 1970: the `last_ms` of the last one of the page before. */
+                before_ms?: number;
+                /** @description At most so many; 50 if absent, 1,000 at most. */
+                limit?: number;
+                /** @description Only open (`true`) or only ended ones (`false`). */
+                open?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"][];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    session: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Session id */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    setup: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SetupState"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    setupAnswer: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetupAnswers"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SetupReport"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skills: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillList"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillAdd: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SkillAdd"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillChange"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skill: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the skill */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Skill"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillUpdate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the skill */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SkillText"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillChange"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillRemove: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the skill */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillChange"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillDisable: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the skill */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillChange"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillEnable: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the skill */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillChange"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillLog: {
+        parameters: {
+            query?: {
+                /** @description At most so many; 50 if absent. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillLogEntry"][];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillSearch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SkillSearch"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillPreview"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillUndo: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillChange"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillValidate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SkillCheck"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillFinding"][];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    status: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Status"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    stop: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Accepted"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    turns: {
+        parameters: {
+            query?: {
+                /** @description Newer than this one, oldest first. */
+                after?: number;
+                /** @description Of this agent. */
+                agent?: string;
+                /** @description Older than this one (the last id of the page before). */
+                before?: number;
+                /** @description `main` or the name of a side call. */
+                kind?: string;
+                /** @description At most so many; 50 if absent, 1,000 at most. */
+                limit?: number;
+                /** @description `ok`, `error`, `cancelled` or `cut`. */
+                outcome?: string;
+                /** @description Of this session. */
+                session?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TurnRow"][];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    turn: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Number of the turn, or `last` */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Turn"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    turnDiff: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Number of the turn, or `last` */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TurnDiff"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    turnRequest: {
+        parameters: {
+            query?: {
+                /** @description `sent` (if absent) or `forwarded`. */
+                form?: "sent" | "forwarded";
+            };
+            header?: never;
+            path: {
+                /** @description Number of the turn, or `last` */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The body */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": string;
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+}

@@ -1,0 +1,1 @@
+declare module "*.svg?raw" { const text: string; export default text; }

@@ -1,0 +1,58 @@
+// An event as one sentence with a mark. What the service says itself stays in its language.
+import type { ApiEvent } from "../backend";
+import { list, t } from "../i18n/index.svelte";
+import type { IconName } from "../parts/Icon.svelte";
+import { href } from "./router.svelte";
+
+export interface Said {
+  icon: IconName;
+  text: string;
+  /** The language, where it is not the page's. */
+  lang?: "en";
+  href?: string;
+}
+
+const words = (value: unknown): string[] => (Array.isArray(value) ? value.filter((one): one is string => typeof one === "string") : []);
+const word = (value: unknown): string => (typeof value === "string" ? value : "");
+
+export function sentence(event: ApiEvent): Said {
+  const data: Record<string, unknown> = event.data;
+  switch (event.kind) {
+    case "service_started":
+      return { icon: "play", text: t("ev_started") };
+    case "service_stopping":
+      return { icon: "off", text: t("ev_stopping") };
+    case "config_changed": {
+      const keys = words(data["keys"]);
+      return { icon: "gear", text: keys.length > 0 ? t("ev_config", { keys: list(keys) }) : t("ev_config_read"), href: href("settings") };
+    }
+    case "config_invalid":
+      return { icon: "alert", text: t("ev_config_invalid", { problem: word(data["problem"]) }), href: href("settings", ["diagnostics"]) };
+    case "skills_changed": {
+      if (word(data["message"])) {
+        const first = words(data["names"])[0];
+        return { icon: "skill", text: word(data["message"]), lang: "en", ...(first ? { href: href("skills", [first]) } : {}) };
+      }
+      const names = [...words(data["added"]), ...words(data["changed"]), ...words(data["removed"])];
+      return { icon: "skill", text: t("ev_skills", { names: list(names) }), href: href("skills", names.slice(0, 1)) };
+    }
+    case "turn_finished": {
+      const session = word(data["session"]);
+      const added = typeof data["additions"] === "number" ? data["additions"] : 0;
+      const where = session ? { href: href("conversations", [session]) } : {};
+      const ok = word(data["outcome"]).toLowerCase() === "ok";
+      const agent = word(data["agent"]) || t("agent_unknown");
+      return ok ? { icon: "talk", text: t("ev_turn", { agent, n: added }), ...where } : { icon: "stop", text: t("ev_turn_failed", { agent }), ...where };
+    }
+    case "session_ended":
+      return { icon: "check", text: t("ev_session_ended") };
+    case "fallback_used":
+      return { icon: "fork", text: t("ev_fallback") };
+    case "journal_failed":
+      return { icon: "stop", text: t("ev_journal_failed") };
+    case "journal_recovered":
+      return { icon: "check", text: t("ev_journal_recovered") };
+    default:
+      return { icon: "info", text: event.kind.replaceAll("_", " "), lang: "en" };
+  }
+}
