@@ -1,0 +1,295 @@
+//! `metaclaw start`: in the foreground, or detached in the background until it answers. Without a config it asks first;
+//! where nobody can be asked it starts in the first-run state.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+
+use engine::api::{ServiceState, Status};
+use engine::client::Client;
+use engine::{Engine, Overrides, StartError, StartOptions, lock, logs};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::Instant;
+
+use crate::args::{Mode, Setup, Start};
+use crate::ctx::Ctx;
+use crate::exit::{Exit, Fail, io};
+
+/// How long a detached service may take to answer.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// How often it is asked.
+const PAUSE: Duration = Duration::from_millis(15);
+
+pub(crate) async fn run(ctx: &Ctx, args: Start) -> Result<ExitCode, Fail> {
+    if args.wechat_relogin {
+        ctx.out.warn("WeChat is linked in a later release; --wechat-relogin does nothing yet.");
+    }
+    if args.detached {
+        // A session of its own: closing the terminal no longer ends the service.
+        let _ = rustix::process::setsid();
+        return serve(ctx, &args).await;
+    }
+    if let Some(path) = &ctx.config
+        && !path.exists()
+    {
+        return Err(Fail::new(Exit::NotConfigured, format!("The config file {} does not exist.", path.display()))
+            .hint("Leave out --config, or write it: metaclaw setup --config FILE"));
+    }
+    if let Some(holder) = ctx.holder() {
+        return Err(held(holder.as_ref()));
+    }
+    let asks = std::io::stdin().is_terminal() && std::io::stderr().is_terminal() && !ctx.out.json;
+    if asks && !ctx.config_path().exists() {
+        ctx.out.note("No config yet, so first a few questions.");
+        let setup = Setup { non_interactive: false, answers: None, no_test: false, dry_run: false, config: None };
+        Box::pin(super::setup::run(ctx, setup)).await?;
+    }
+    if args.daemon { detach(ctx, &args).await } else { serve(ctx, &args).await }
+}
+
+/// Serves in this process until a signal or the control API ends it.
+async fn serve(ctx: &Ctx, args: &Start) -> Result<ExitCode, Fail> {
+    ctx.home
+        .ensure()
+        .map_err(|error| io(&format!("The folder {} cannot be used", ctx.home.dir().display()), &error))?;
+    let log_file = log_file(ctx, args)?;
+    let log = logs::LogControl::start(&log_file, !args.detached)
+        .map_err(|error| io(&format!("The log {} cannot be opened", log_file.display()), &error))?;
+    let stream = |kind| signal(kind).map_err(|error| Fail::failed(format!("Signals cannot be heard: {error}.")));
+    let (mut interrupt, mut terminate) = (stream(SignalKind::interrupt())?, stream(SignalKind::terminate())?);
+    loop {
+        let options = StartOptions {
+            config: ctx.config.clone(),
+            overrides: Overrides { mode: args.mode.map(mode), port: args.port },
+            log: log.clone(),
+            log_file: log_file.clone(),
+            ui_port: args.ui_port,
+            ..StartOptions::new(ctx.home.clone())
+        };
+        let engine = Box::pin(Engine::start(options)).await.map_err(|error| failed(&error))?;
+        if !args.detached {
+            greet(ctx, &engine.status());
+        }
+        let end = tokio::select! {
+            end = engine.ended() => end,
+            _ = interrupt.recv() => engine::End::Stop,
+            _ = terminate.recv() => engine::End::Stop,
+        };
+        if !args.detached && end == engine::End::Stop {
+            ctx.out.note("Stopping; running answers are finished first. Ctrl-C again ends at once.");
+        }
+        tokio::select! {
+            () = Box::pin(engine.stop()) => {}
+            _ = interrupt.recv() => {
+                return Err(Fail::failed("Ended at once. Answers that were running may be missing from the journal."));
+            }
+        }
+        if end == engine::End::Stop {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+}
+
+fn greet(ctx: &Ctx, status: &Status) {
+    if ctx.out.json {
+        ctx.out.value(status);
+        return;
+    }
+    ctx.out.line(&format!(
+        "MetaClaw {} serves agents on {}",
+        status.version,
+        status.base_url.as_deref().unwrap_or_default()
+    ));
+    for note in hints(status) {
+        ctx.out.note(&note);
+    }
+}
+
+/// What a person should know right after the start.
+fn hints(status: &Status) -> Vec<String> {
+    let mut notes: Vec<String> = status.listen_note.iter().cloned().collect();
+    if status.state == ServiceState::FirstRun {
+        let missing = status.missing.as_deref().unwrap_or("no provider is set up");
+        notes.push(format!("Not set up yet: {missing}. Step by step: metaclaw setup"));
+    }
+    if status.key_required {
+        notes.push("Agents send the key that `metaclaw config get proxy.api_key --reveal` shows.".to_owned());
+    }
+    if let Some(url) = &status.ui_url {
+        notes.push(format!("Window: {url} (its token is in {}/control.token)", status.home));
+    }
+    notes.extend(status.later.iter().map(|later| format!("{}: {}.", later.what, later.note)));
+    notes
+}
+
+/// Starts this program again in the background and waits until it answers.
+async fn detach(ctx: &Ctx, args: &Start) -> Result<ExitCode, Fail> {
+    ctx.home
+        .ensure()
+        .map_err(|error| io(&format!("The folder {} cannot be used", ctx.home.dir().display()), &error))?;
+    let log_file = log_file(ctx, args)?;
+    let program = std::env::current_exe()
+        .map_err(|error| Fail::failed(format!("This program's own file was not found: {error}.")))?;
+    let said = ctx.home.dir().join("start.err");
+    let open =
+        std::fs::File::create(&said).map_err(|error| io(&format!("{} cannot be written", said.display()), &error))?;
+    let mut child = tokio::process::Command::new(program)
+        .args(child_args(ctx, args, &log_file))
+        .env("METACLAW_RUNTIME_KIND", "daemon")
+        .env("METACLAW_RUNTIME_LOG_PATH", &log_file)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(open)
+        .kill_on_drop(false)
+        .spawn()
+        .map_err(|error| Fail::failed(format!("The background process could not be started: {error}.")))?;
+    let pid = child.id().unwrap_or_default();
+    let begun = Instant::now();
+    let mut told = false;
+    let status = loop {
+        if let Ok(Some(code)) = child.try_wait() {
+            let fail = child_failed(&said, code.code(), &log_file);
+            let _ = std::fs::remove_file(&said);
+            return Err(fail);
+        }
+        if let Some(status) = answering(ctx, pid).await {
+            break status;
+        }
+        if begun.elapsed() > PATIENCE {
+            let _ = child.start_kill();
+            let _ = std::fs::remove_file(&said);
+            return Err(Fail::failed(format!(
+                "The service did not answer within {} s and was ended.",
+                PATIENCE.as_secs()
+            ))
+            .hint(format!("What happened stands in {}", log_file.display())));
+        }
+        if !told && begun.elapsed() > Duration::from_secs(1) {
+            ctx.out.note("Starting…");
+            told = true;
+        }
+        tokio::time::sleep(PAUSE).await;
+    };
+    let _ = std::fs::remove_file(&said);
+    if ctx.out.json {
+        ctx.out.value(&status);
+        return Ok(ExitCode::SUCCESS);
+    }
+    ctx.out.line("Started.");
+    ctx.out.pairs(&[
+        ("process", pid.to_string()),
+        ("base URL", status.base_url.clone().unwrap_or_default()),
+        ("log", log_file.display().to_string()),
+    ]);
+    for note in hints(&status) {
+        ctx.out.note(&note);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The state of the service, once it is process `pid` and its agent port answers.
+async fn answering(ctx: &Ctx, pid: u32) -> Option<Status> {
+    let service = Client::socket(&ctx.home.socket_path()).await?;
+    let status: Status = service.get("/api/v1/status").await.ok()?;
+    let addr = status.base_url.as_deref()?.strip_prefix("http://")?.strip_suffix("/v1")?.parse().ok()?;
+    (status.pid == Some(pid) && engine::health::answers(addr).await).then_some(status)
+}
+
+fn child_args(ctx: &Ctx, args: &Start, log_file: &Path) -> Vec<std::ffi::OsString> {
+    let mut list: Vec<std::ffi::OsString> = ["--json", "start", "--detached"].map(Into::into).to_vec();
+    if let Some(mode) = args.mode {
+        list.extend(["--mode".into(), self::mode(mode).to_string().into()]);
+    }
+    if let Some(port) = args.port {
+        list.extend(["--port".into(), port.to_string().into()]);
+    }
+    if let Some(port) = args.ui_port {
+        list.extend(["--ui-port".into(), port.to_string().into()]);
+    }
+    if let Some(config) = &ctx.config {
+        list.extend(["--config".into(), config.into()]);
+    }
+    list.extend(["--log-file".into(), log_file.into()]);
+    list
+}
+
+/// What the background process said before it ended.
+fn child_failed(said: &Path, code: Option<i32>, log_file: &Path) -> Fail {
+    let text = std::fs::read_to_string(said).unwrap_or_default();
+    let error = text
+        .lines()
+        .rev()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .find_map(|value| value.get("error").cloned());
+    let exit = match code {
+        Some(2) => Exit::Usage,
+        Some(4) => Exit::NotConfigured,
+        Some(6) => Exit::NotPermitted,
+        _ => Exit::Failed,
+    };
+    match error {
+        Some(error) => Fail {
+            exit,
+            message: error.get("message").and_then(|m| m.as_str()).unwrap_or("The service did not start.").to_owned(),
+            hint: error.get("hint").and_then(|h| h.as_str()).map(str::to_owned),
+        },
+        None => Fail::new(exit, format!("The service ended right after its start. {}", text.trim()))
+            .hint(format!("What happened stands in {}", log_file.display())),
+    }
+}
+
+fn log_file(ctx: &Ctx, args: &Start) -> Result<PathBuf, Fail> {
+    match &args.log_file {
+        Some(path) => std::path::absolute(path)
+            .map_err(|error| Fail::usage(format!("{} is no usable path: {error}.", path.display()))),
+        None => Ok(ctx.home.log_path()),
+    }
+}
+
+fn mode(mode: Mode) -> config::Mode {
+    match mode {
+        Mode::Auto | Mode::Madmax => config::Mode::Auto,
+        Mode::Rl => config::Mode::Rl,
+        Mode::SkillsOnly => config::Mode::SkillsOnly,
+    }
+}
+
+fn held(holder: Option<&lock::Holder>) -> Fail {
+    let who = holder.map_or("another process, which is just starting or ending".to_owned(), |holder| {
+        format!(
+            "process {} on port {}, since {}",
+            holder.pid,
+            holder.port,
+            holder.since.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S")
+        )
+    });
+    Fail::failed(format!("MetaClaw already runs here: {who}. Nothing was changed."))
+        .hint("See it: metaclaw status\nEnd it: metaclaw stop\nA second one needs a folder of its own: METACLAW_HOME=…")
+}
+
+/// Start errors as the person sees them.
+fn failed(error: &StartError) -> Fail {
+    let text = format!("{}.", error.to_string().trim_end_matches('.'));
+    match error {
+        StartError::Lock(lock::LockError::Held(holder)) => held(holder.as_ref()),
+        StartError::Home { source, .. }
+        | StartError::Socket { source, .. }
+        | StartError::Lock(lock::LockError::Io { source, .. }) => {
+            let exit =
+                if source.kind() == std::io::ErrorKind::PermissionDenied { Exit::NotPermitted } else { Exit::Failed };
+            Fail::new(exit, capital(&text))
+                .hint("Check who owns the folder, or set METACLAW_HOME to one that is yours.")
+        }
+        StartError::Config(_) => Fail::new(Exit::NotConfigured, format!("The config cannot be used. {text}"))
+            .hint("Mend that place, then look again: metaclaw config validate"),
+        StartError::PortTaken { addr, .. } => Fail::failed(format!("{} Nothing was changed.", capital(&text)))
+            .hint(format!("Choose another port: metaclaw start --port {}", addr.port().saturating_add(1))),
+        _ => Fail::failed(capital(&text)),
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}

@@ -1,0 +1,35 @@
+//! Stop and restart. The service ends itself; whoever hosts it (command line or window) decides what follows.
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Problem;
+use crate::core::{Core, End};
+
+/// The request was taken; the service ends within ten seconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Accepted {
+    /// Process that ends or restarts.
+    pub pid: u32,
+}
+
+/// Ends the service: running answers are finished, at most for some seconds, and everything is recorded.
+#[utoipa::path(post, path = "/api/v1/stop", operation_id = "stop", tag = "service",
+    responses((status = 200, body = Accepted), (status = "default", body = Problem)))]
+pub(super) async fn stop(State(core): State<Core>) -> Result<Json<Accepted>, Problem> {
+    end(&core, End::Stop)
+}
+
+/// Ends the service and starts it again with the same options.
+#[utoipa::path(post, path = "/api/v1/restart", operation_id = "restart", tag = "service",
+    responses((status = 200, body = Accepted), (status = "default", body = Problem)))]
+pub(super) async fn restart(State(core): State<Core>) -> Result<Json<Accepted>, Problem> {
+    end(&core, End::Restart)
+}
+
+fn end(core: &Core, how: End) -> Result<Json<Accepted>, Problem> {
+    core.running()?.ask_end(how);
+    Ok(Json(Accepted { pid: std::process::id() }))
+}

@@ -1,0 +1,297 @@
+//! What every door of the control API works on: the settings in force, the skill library, the journal, and the running
+//! service if there is one. The same code serves a running engine and a command line that finds none.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+use config::{Config, ConfigError, EditError, Home, Loaded};
+use serde_json::Value;
+use store::Store;
+use tokio::sync::{Mutex, OnceCell};
+
+use crate::Clock;
+use crate::api::{Code, ConfigFinding, Problem, findings};
+use crate::run::Run;
+
+/// How a running service ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// For good.
+    Stop,
+    /// To begin again with the same options.
+    Restart,
+}
+
+/// What the command line says over the config file for one run.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// `--mode`
+    pub mode: Option<config::Mode>,
+    /// `--port`
+    pub port: Option<u16>,
+}
+
+/// The settings in force, and how the file stands.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reading {
+    /// The last good settings, with what the command line says over them.
+    pub loaded: Loaded,
+    /// Why the file, as it stands now, is not what is in force.
+    pub problem: Option<String>,
+    /// Everything wrong or odd in the file.
+    pub findings: Vec<ConfigFinding>,
+}
+
+/// See the module. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Core(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub home: Home,
+    pub config_path: PathBuf,
+    pub overrides: Overrides,
+    pub clock: Clock,
+    pub log: PathBuf,
+    pub reading: ArcSwap<Reading>,
+    pub library: OnceLock<Arc<skills::Library>>,
+    pub journal: OnceCell<Option<Store>>,
+    pub run: Option<Arc<Run>>,
+    /// One reload or edit at a time.
+    pub changing: Mutex<()>,
+}
+
+impl Core {
+    /// Settings, library and journal without a service.
+    pub(crate) fn cold(home: Home, config: Option<PathBuf>, clock: Clock) -> Self {
+        let config_path = config.unwrap_or_else(|| home.config_path());
+        let reading = match read(&config_path, &Overrides::default()) {
+            Ok(reading) => reading,
+            Err(error) => failed(&error, Loaded::default()),
+        };
+        let log = home.log_path();
+        Self(Arc::new(Inner {
+            home,
+            config_path,
+            overrides: Overrides::default(),
+            clock,
+            log,
+            reading: ArcSwap::from_pointee(reading),
+            library: OnceLock::new(),
+            journal: OnceCell::new(),
+            run: None,
+            changing: Mutex::new(()),
+        }))
+    }
+
+    pub(crate) fn home(&self) -> &Home {
+        &self.0.home
+    }
+
+    pub(crate) fn config_path(&self) -> &Path {
+        &self.0.config_path
+    }
+
+    pub(crate) fn log_path(&self) -> PathBuf {
+        self.0.log.clone()
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    pub(crate) fn reading(&self) -> Arc<Reading> {
+        self.0.reading.load_full()
+    }
+
+    /// The settings in force.
+    pub(crate) fn config(&self) -> Config {
+        self.0.reading.load().loaded.config.clone()
+    }
+
+    /// The settings in force and the findings about the file as it stands.
+    pub(crate) fn read_config(&self) -> (Loaded, Vec<ConfigFinding>) {
+        let reading = self.reading();
+        (reading.loaded.clone(), reading.findings.clone())
+    }
+
+    /// The running service, or `not_running`.
+    pub(crate) fn running(&self) -> Result<&Run, Problem> {
+        self.0.run.as_deref().ok_or_else(|| {
+            Problem::new(Code::NotRunning, "MetaClaw is not running.").hint("Start it with: metaclaw start --daemon")
+        })
+    }
+
+    /// The journal; `None` while there is none yet. Without a service it is opened for reading only.
+    pub(crate) async fn journal(&self) -> Result<Option<&Store>, Problem> {
+        let open = || async {
+            let path = self.0.home.db_path();
+            if !path.exists() {
+                return Ok(None);
+            }
+            Store::open_read_only(&path, store::Options::default()).await.map(Some)
+        };
+        Ok(self.0.journal.get_or_try_init(open).await.map_err(crate::api::store_problem)?.as_ref())
+    }
+
+    /// The skill library, read on first use.
+    pub(crate) fn library(&self) -> Arc<skills::Library> {
+        Arc::clone(self.0.library.get_or_init(|| Arc::new(skills::Library::open(self.skills_dir()))))
+    }
+
+    pub(crate) fn skills_dir(&self) -> PathBuf {
+        self.0.home.resolve(&self.0.reading.load().loaded.config.skills.dir)
+    }
+
+    /// Skills that the config switches off, beside those the library itself does.
+    pub(crate) fn disabled(&self) -> HashSet<String> {
+        self.0.reading.load().loaded.config.skills.disabled.iter().cloned().collect()
+    }
+
+    /// The skills that fit, under the limits of the settings.
+    pub(crate) fn find_skills(&self, words: &str, agent: Option<&str>) -> Vec<skills::Hit> {
+        let settings = proxy::SkillSettings::from_config(&self.reading().loaded.config);
+        let query = skills::Query { text: words, agent, disabled: Some(&settings.disabled) };
+        self.library().snapshot().search(&query, &settings.limits)
+    }
+
+    /// The plain value of a secret setting, for its owner.
+    pub(crate) fn reveal(&self, key: &str) -> Result<Value, Problem> {
+        let reading = self.reading();
+        let config = &reading.loaded.config;
+        let secret = match key {
+            "llm.api_key" => &config.llm.api_key,
+            "llm.fallback.api_key" => &config.llm.fallback.api_key,
+            "proxy.api_key" => &config.proxy.api_key,
+            "rl.api_key" => &config.rl.api_key,
+            _ => {
+                return Err(Problem::invalid(format!("{key} cannot be shown here."))
+                    .hint(format!("It stands in {}.", self.0.config_path.display())));
+            }
+        };
+        Ok(Value::String(secret.expose().to_owned()))
+    }
+
+    /// Makes changes in the config file, all or none, and puts them in force.
+    pub(crate) async fn edit_config(&self, edits: &[(&str, Option<Value>)]) -> Result<Vec<config::Change>, Problem> {
+        let edits: Vec<config::Edit> = edits
+            .iter()
+            .map(|(key, value)| match value {
+                Some(value) => config::Edit::Set { key: (*key).to_owned(), value: typed_text(value) },
+                None => config::Edit::Unset { key: (*key).to_owned() },
+            })
+            .collect();
+        let path = self.0.config_path.clone();
+        let changes = tokio::task::spawn_blocking(move || config::apply(&path, &edits))
+            .await
+            .map_err(Problem::internal)?
+            .map_err(|error| edit_problem(&error))?;
+        self.reload().await;
+        Ok(changes)
+    }
+
+    /// Reads the config file again. An unusable file leaves everything as it was, and is told.
+    pub(crate) async fn reload(&self) {
+        let _one = self.0.changing.lock().await;
+        let (path, overrides) = (self.0.config_path.clone(), self.0.overrides.clone());
+        let Ok(read) = tokio::task::spawn_blocking(move || read(&path, &overrides)).await else { return };
+        let before = self.reading();
+        let now = match read {
+            Ok(reading) => reading,
+            Err(error) => failed(&error, before.loaded.clone()),
+        };
+        let changed = now.loaded.config.changed(&before.loaded.config);
+        self.0.reading.store(Arc::new(now.clone()));
+        if let Some(run) = &self.0.run {
+            run.config_read(&before, &now, &changed);
+        }
+    }
+}
+
+/// Reads the file and puts what the command line says over it.
+pub(crate) fn read(path: &Path, overrides: &Overrides) -> Result<Reading, ConfigError> {
+    let read = config::load(path);
+    let findings = findings(&read);
+    let mut loaded = read?;
+    over(&mut loaded, overrides);
+    Ok(Reading { loaded, problem: None, findings })
+}
+
+/// What the command line says counts more than the file. Both values were checked by the command line's grammar.
+pub(crate) fn over(loaded: &mut Loaded, overrides: &Overrides) {
+    if let Some(mode) = overrides.mode {
+        loaded.config.mode = mode;
+    }
+    if let Some(port) = overrides.port {
+        loaded.config.proxy.port = port;
+    }
+}
+
+/// The settings stay as they were, and the reason is kept. A file that is not there yet is no fault.
+pub(crate) fn failed(error: &ConfigError, loaded: Loaded) -> Reading {
+    let problem = match error {
+        ConfigError::Missing { .. } => None,
+        other => Some(other.to_string()),
+    };
+    let findings = findings(&match error {
+        ConfigError::Invalid { file, problems } => {
+            Err(ConfigError::Invalid { file: file.clone(), problems: problems.clone() })
+        }
+        ConfigError::Syntax { file, line, column, message } => {
+            Err(ConfigError::Syntax { file: file.clone(), line: *line, column: *column, message: message.clone() })
+        }
+        _ => Ok(Loaded::default()),
+    });
+    Reading { loaded, problem, findings }
+}
+
+/// A JSON value as it would be typed on a command line.
+pub(crate) fn typed_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+pub(crate) fn edit_problem(error: &EditError) -> Problem {
+    match error {
+        EditError::UnknownKey { .. } => {
+            Problem::not_found(sentence(error)).hint("List the settings with: metaclaw config show")
+        }
+        EditError::NotAllowed(problem) => Problem::invalid(format!("{} cannot be {}.", problem.key, problem.found))
+            .hint(format!("Allowed: {}", problem.allowed)),
+        EditError::Broken(_) => Problem::invalid(sentence(error)).hint("See all of it: metaclaw config validate"),
+        EditError::ByHand { .. } => Problem::invalid(sentence(error)).hint("Change it in an editor."),
+        EditError::Changed { .. } => Problem::new(Code::Conflict, sentence(error)),
+        EditError::Io { file, source } => {
+            crate::api::problem::io(&format!("{} cannot be written", file.display()), source)
+        }
+    }
+}
+
+/// An error's text as a sentence: capital first, full stop last.
+pub(crate) fn sentence(error: &dyn std::fmt::Display) -> String {
+    let text = error.to_string();
+    let mut letters = text.chars();
+    let mut text = match letters.next() {
+        Some(first) if first.is_lowercase() && !text.starts_with("metaclaw") => {
+            first.to_uppercase().chain(letters).collect::<String>()
+        }
+        _ => text,
+    };
+    if !text.ends_with(['.', '?', '!']) {
+        text.push('.');
+    }
+    text
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core")
+            .field("home", &self.0.home)
+            .field("running", &self.0.run.is_some())
+            .finish_non_exhaustive()
+    }
+}

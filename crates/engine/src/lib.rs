@@ -1,0 +1,52 @@
+//! Puts the rooms together: lifecycle, event bus, background work, the control API.
+//! The command line and the window start an [`Engine`], or open the same API [`Cold`] when none runs; both speak to it
+//! through a [`client::Client`].
+
+pub mod api;
+mod bus;
+pub mod client;
+mod core;
+mod diff;
+mod doctor;
+mod doors;
+mod engine;
+pub mod health;
+pub mod lock;
+pub mod logs;
+mod port;
+mod provider;
+mod redact;
+mod replay;
+mod run;
+mod serve;
+mod setup;
+mod skills_edit;
+pub mod token;
+mod watch;
+
+use std::sync::Arc;
+
+pub use crate::core::{End, Overrides};
+pub use crate::engine::{Cold, Engine, StartError, StartOptions};
+pub use crate::port::Listener;
+pub use crate::redact::redact;
+
+/// Wall time and randomness, handed in so that tests can choose them.
+pub type Clock = Arc<dyn proxy::Clock>;
+
+/// Chooses the TLS implementation of this process, once.
+pub fn install_tls() {
+    // A second call finds one installed and changes nothing.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+/// The HTTP client for looking at providers.
+pub(crate) fn http_client(config: &config::Config) -> Result<reqwest::Client, api::Problem> {
+    install_tls();
+    proxy::http_client(config).map_err(api::Problem::internal)
+}
+
+/// A moment as people write it, in the machine's own time zone.
+pub(crate) fn when(at: jiff::Timestamp) -> String {
+    at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}

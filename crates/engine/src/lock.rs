@@ -1,0 +1,166 @@
+//! One service per home: an advisory file lock held for the life of the process, a note inside it that says who holds
+//! it, and the `metaclaw_<port>.pid` file that older scripts read. The lock, not the number, decides who is alive.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// Who runs the service of a home. Written by the service, read by the command line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Process id.
+    pub pid: u32,
+    /// Port the agents talk to.
+    pub port: u16,
+    /// When it started, RFC 3339 with the local offset's instant.
+    pub since: jiff::Timestamp,
+    /// Version of the program.
+    pub version: String,
+    /// The config file it reads.
+    pub config: PathBuf,
+    /// The log file it writes, if any.
+    pub log: Option<PathBuf>,
+}
+
+/// Why the lock could not be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another process holds it. The note is missing only in the moment between its lock and its bind.
+    #[error("MetaClaw already runs in this home{}", .0.as_ref().map(|h| format!(": process {}, port {}, since {}", h.pid, h.port, crate::when(h.since))).unwrap_or_default())]
+    Held(Option<Holder>),
+    /// The file could not be opened or locked.
+    #[error("cannot use the lock file {}: {source}", path.display())]
+    Io {
+        /// The lock file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// The held lock. Dropping it frees the home and removes the pid file if it is still ours.
+#[derive(Debug)]
+pub struct HomeLock {
+    file: File,
+    path: PathBuf,
+    pid_file: Option<(PathBuf, u32)>,
+}
+
+impl HomeLock {
+    /// Takes the lock of `path` without waiting.
+    ///
+    /// # Errors
+    /// [`LockError::Held`] names the holder; nothing of the holder's is touched.
+    pub fn take(path: &Path) -> Result<Self, LockError> {
+        let io = |source| LockError::Io { path: path.to_path_buf(), source };
+        let mut file = open(path).map_err(io)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { file, path: path.to_path_buf(), pid_file: None }),
+            Err(TryLockError::WouldBlock) => Err(LockError::Held(read_note(&mut file))),
+            Err(TryLockError::Error(source)) => Err(io(source)),
+        }
+    }
+
+    /// Says who holds the lock, and writes the pid file older tools look for.
+    ///
+    /// # Errors
+    /// The file system's own.
+    pub fn publish(&mut self, holder: &Holder, pid_file: &Path) -> Result<(), LockError> {
+        let path = self.path.clone();
+        let io = |source| LockError::Io { path: path.clone(), source };
+        let note = serde_json::to_vec(holder).map_err(|error| io(std::io::Error::other(error)))?;
+        self.file.set_len(0).map_err(io)?;
+        self.file.rewind().map_err(io)?;
+        self.file.write_all(&note).map_err(io)?;
+        std::fs::write(pid_file, holder.pid.to_string())
+            .map_err(|source| LockError::Io { path: pid_file.to_path_buf(), source })?;
+        self.pid_file = Some((pid_file.to_path_buf(), holder.pid));
+        Ok(())
+    }
+}
+
+impl Drop for HomeLock {
+    fn drop(&mut self) {
+        if let Some((path, pid)) = self.pid_file.take()
+            && std::fs::read_to_string(&path).is_ok_and(|text| text.trim() == pid.to_string())
+        {
+            let _ = std::fs::remove_file(&path);
+        }
+        let _ = self.file.set_len(0);
+        let _ = self.file.unlock();
+    }
+}
+
+/// Who runs the service of this home now: `None` when nobody does, `Some(None)` while one is just starting.
+#[must_use]
+pub fn holder(path: &Path) -> Option<Option<Holder>> {
+    let mut file = File::open(path).ok()?;
+    match file.try_lock_shared() {
+        Ok(()) => None,
+        Err(TryLockError::WouldBlock) => Some(read_note(&mut file)),
+        Err(TryLockError::Error(_)) => None,
+    }
+}
+
+fn open(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    options.open(path)
+}
+
+fn read_note(file: &mut File) -> Option<Holder> {
+    let mut text = String::new();
+    file.rewind().ok()?;
+    file.read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(pid: u32) -> Holder {
+        Holder {
+            pid,
+            port: 30000,
+            since: jiff::Timestamp::UNIX_EPOCH,
+            version: "0.1.0".into(),
+            config: "/c".into(),
+            log: None,
+        }
+    }
+
+    #[test]
+    fn a_second_taker_is_told_who_holds_the_lock_and_leaves_everything_intact() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, pid) = (dir.path().join("metaclaw.lock"), dir.path().join("metaclaw_30000.pid"));
+        let mut first = HomeLock::take(&path).unwrap();
+        first.publish(&note(4242), &pid).unwrap();
+        let Err(LockError::Held(Some(holder))) = HomeLock::take(&path) else { panic!("the lock was given twice") };
+        assert_eq!(holder, note(4242));
+        assert_eq!(std::fs::read_to_string(&pid).unwrap(), "4242");
+        assert_eq!(super::holder(&path), Some(Some(note(4242))));
+        drop(first);
+        assert_eq!(super::holder(&path), None);
+        assert!(!pid.exists());
+        HomeLock::take(&path).unwrap();
+    }
+
+    #[test]
+    fn a_pid_file_that_is_no_longer_ours_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, pid) = (dir.path().join("l"), dir.path().join("p"));
+        let mut lock = HomeLock::take(&path).unwrap();
+        lock.publish(&note(1), &pid).unwrap();
+        std::fs::write(&pid, "2").unwrap();
+        drop(lock);
+        assert_eq!(std::fs::read_to_string(&pid).unwrap(), "2");
+    }
+}

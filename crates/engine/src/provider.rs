@@ -1,0 +1,379 @@
+//! Looks at providers the way a turn would use them: the list of models, one short call, and the model servers that run
+//! on this machine. Nothing here is stored.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use config::{Config, Credentials, LocalSecrets, Upstream};
+use dialect::Dialect;
+use futures::StreamExt;
+use futures::future::join_all;
+use http::{HeaderMap, HeaderValue};
+use proxy::{Call, Endpoint, HttpModel, Model, Patience, Reply};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::api::{Code, LocalServer, Problem, ProviderReport, ProviderTest};
+use crate::core::{Core, sentence};
+
+/// How long a server on this machine may take to say what it has.
+const LOCAL_PATIENCE: Duration = Duration::from_millis(800);
+/// How long a provider may take with the test.
+const PATIENCE: Duration = Duration::from_secs(45);
+/// Longest answer of a test that is read.
+const LONGEST: usize = 1 << 20;
+/// What the model is asked.
+const QUESTION: &str = "Reply with one word: ready";
+
+/// Asks a provider for its models and, unless told not to, for one word.
+pub(crate) async fn test(core: &Core, asked: &ProviderTest) -> Result<ProviderReport, Problem> {
+    let config = described(core, asked)?;
+    let upstream = config.upstream().map_err(|error| {
+        Problem::new(Code::NotConfigured, format!("{}.", capital(&error.what))).hint(capital(&error.todo))
+    })?;
+    let label = config::preset(&upstream.provider)
+        .filter(|preset| preset.id != "custom")
+        .map_or_else(|| host(&upstream.base_url), |preset| preset.label.clone());
+    if upstream.credentials == Credentials::Caller && asked.api_key.is_none() {
+        return Ok(ProviderReport {
+            ok: true,
+            message: format!("{label} is asked with each agent's own credentials, so there is no key to test with."),
+            base_url: upstream.base_url,
+            ..ProviderReport::default()
+        });
+    }
+    let client = crate::http_client(&config)?;
+    let mut report = ProviderReport { base_url: upstream.base_url.clone(), ..ProviderReport::default() };
+    // A model that is named needs no list, so the test is one call.
+    let listed = match asked.models_only || upstream.model_id.is_empty() {
+        true => models(&client, &upstream, PATIENCE).await,
+        false => Ok(Vec::new()),
+    };
+    if let Ok(models) = &listed {
+        report.models.clone_from(models);
+    }
+    if asked.models_only {
+        report.ok = listed.is_ok();
+        report.message = match &listed {
+            Ok(models) if models.is_empty() => format!("{label} answers, but lists no model."),
+            Ok(models) => format!("{label} lists {}.", number(models.len(), "model", "models")),
+            Err(failure) => {
+                report.status = failure.status;
+                failure.told(&label)
+            }
+        };
+        return Ok(report);
+    }
+    let preset_model = config::preset(&upstream.provider).map(|preset| preset.model_id.clone());
+    let model = [Some(upstream.model_id.clone()), preset_model, report.models.first().cloned()]
+        .into_iter()
+        .flatten()
+        .find(|model| !model.is_empty());
+    let Some(model) = model else {
+        report.message = match listed {
+            Err(failure) => {
+                report.status = failure.status;
+                failure.told(&label)
+            }
+            Ok(_) => format!("{label} answers, but no model is loaded or named. Load or name one, then look again."),
+        };
+        return Ok(report);
+    };
+    let begun = Instant::now();
+    let called = call(upstream, client, &model).await;
+    report.took_ms = Some(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
+    report.model = Some(model.clone());
+    match called {
+        Ok(words) => {
+            report.ok = true;
+            report.message = format!("{label} answered with {model} in {:.1} s.", begun.elapsed().as_secs_f64());
+            report.words = Some(words);
+        }
+        Err(failure) => {
+            report.status = failure.status;
+            report.message = failure.told_of(&label, &model);
+        }
+    }
+    Ok(report)
+}
+
+/// The settings with what is to be tested over them. Another provider does not inherit address, key or model.
+fn described(core: &Core, asked: &ProviderTest) -> Result<Config, Problem> {
+    let mut loaded = core.reading().loaded.clone();
+    let mut put = |key: &str, value: &str| {
+        loaded.config.set(key, value).map_err(|problem| {
+            Problem::invalid(format!("{} cannot be {}.", problem.key, problem.found))
+                .hint(format!("Allowed: {}", problem.allowed))
+        })
+    };
+    let current = core.reading().loaded.config.llm.provider.clone();
+    let another = asked.provider.as_deref().is_some_and(|provider| provider != current);
+    if another || asked.api_base.is_some() {
+        // The key of one provider never goes to another address.
+        put("llm.api_key", "")?;
+        put("llm.auth_method", "api_key")?;
+    }
+    if another {
+        for key in ["llm.api_base", "llm.model_id", "llm.dialect"] {
+            put(key, if key == "llm.dialect" { "auto" } else { "" })?;
+        }
+    }
+    let answers = [
+        ("llm.provider", &asked.provider),
+        ("llm.api_base", &asked.api_base),
+        ("llm.api_key", &asked.api_key),
+        ("llm.model_id", &asked.model_id),
+        ("llm.dialect", &asked.dialect),
+    ];
+    for (key, value) in answers {
+        if let Some(value) = value {
+            put(key, value)?;
+        }
+    }
+    let path = core.config_path();
+    let base = path.parent().unwrap_or(path);
+    loaded
+        .fetch_secrets(&LocalSecrets::of_process(base), path)
+        .map_err(|error| Problem::new(Code::NotConfigured, sentence(&error)))?;
+    Ok(loaded.config)
+}
+
+/// Why a provider gave no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Failure {
+    status: Option<u16>,
+    said: String,
+}
+
+impl Failure {
+    fn told(&self, label: &str) -> String {
+        let said = if self.said.is_empty() { String::new() } else { format!(" It said: {}", self.said) };
+        match self.status {
+            None => sentence(&self.said),
+            Some(status @ (401 | 403)) => {
+                format!("{label} says {status}: this key is unknown or not allowed there. Paste it again.{said}")
+            }
+            Some(402) => format!("{label} says 402: the account has no credit left.{said}"),
+            Some(404) => format!("{label} says 404: nothing is served at this address. Check the base URL.{said}"),
+            Some(429) => format!("{label} says 429: too many requests, or no credit left. Try again in a while.{said}"),
+            Some(status) if status >= 500 => {
+                format!("{label} says {status}: it has trouble of its own. Try again in a while.{said}")
+            }
+            Some(status) => format!("{label} says {status}.{said}"),
+        }
+    }
+
+    fn told_of(&self, label: &str, model: &str) -> String {
+        match self.status {
+            Some(404) => {
+                let said = if self.said.is_empty() { String::new() } else { format!(" It said: {}", self.said) };
+                format!(
+                    "{label} says 404: it has no model {model} at this address. Choose another, or check the base URL.{said}"
+                )
+            }
+            _ => self.told(label),
+        }
+    }
+}
+
+async fn call(upstream: Upstream, client: reqwest::Client, model: &str) -> Result<String, Failure> {
+    let failed = |said: String| Failure { status: None, said };
+    let patience = Patience { first_byte: PATIENCE, retries: 0, first_wait: Duration::from_millis(250) };
+    let provider = HttpModel::new(upstream, client, patience, "test").map_err(|error| failed(error.to_string()))?;
+    let dialect = provider.dialect();
+    let model = provider.model_for(Some(model)).map_or_else(|| model.to_owned(), std::borrow::Cow::into_owned);
+    let body = question(dialect, &model, &provider).map_err(failed)?;
+    let call = Call {
+        endpoint: Endpoint::Generate,
+        dialect,
+        query: None,
+        body,
+        stream: false,
+        headers: HeaderMap::new(),
+        credentials: Vec::new(),
+    };
+    let reply = provider.send(call).await.map_err(|error| failed(error.to_string()))?;
+    let status = reply.status.as_u16();
+    let ok = reply.status.is_success();
+    let body = tokio::time::timeout(PATIENCE, read(reply))
+        .await
+        .map_err(|_| failed(format!("the answer was not complete after {} s", PATIENCE.as_secs())))?
+        .map_err(failed)?;
+    if !ok {
+        return Err(Failure { status: Some(status), said: said(&body) });
+    }
+    match serde_json::from_slice::<Value>(&body) {
+        Ok(answer) => Ok(words(dialect, &answer)),
+        Err(_) => Err(failed("what came back is no API answer; check the base URL".to_owned())),
+    }
+}
+
+/// A short question in the provider's dialect, with what it refuses left out.
+fn question(dialect: Dialect, model: &str, provider: &HttpModel) -> Result<Bytes, String> {
+    let body = match dialect {
+        Dialect::Chat => json!({
+            "model": model, "max_tokens": 256, "messages": [{"role": "user", "content": QUESTION}],
+        }),
+        Dialect::Messages => json!({
+            "model": model, "max_tokens": 256, "messages": [{"role": "user", "content": QUESTION}],
+        }),
+        Dialect::Responses => json!({"model": model, "max_output_tokens": 256, "input": QUESTION, "store": false}),
+    };
+    let request = dialect::Request::parse(dialect, Bytes::from(body.to_string())).map_err(|error| error.to_string())?;
+    let mut edit = request.edit();
+    edit.apply_quirks(provider.quirks());
+    Ok(edit.finish())
+}
+
+async fn read(mut reply: Reply) -> Result<Vec<u8>, String> {
+    let mut body = Vec::new();
+    while let Some(chunk) = reply.body.next().await {
+        body.extend_from_slice(&chunk.map_err(|error| error.to_string())?);
+        if body.len() > LONGEST {
+            return Err("the answer is longer than any answer to a short question".to_owned());
+        }
+    }
+    Ok(body)
+}
+
+/// What a provider's error body says, in at most 300 characters.
+fn said(body: &[u8]) -> String {
+    let value: Value = serde_json::from_slice(body).unwrap_or_default();
+    let places = ["/error/message", "/message", "/detail", "/error", "/0/error/message"];
+    let text = places.iter().find_map(|place| value.pointer(place).and_then(Value::as_str)).unwrap_or_default();
+    text.chars().take(300).collect()
+}
+
+/// The words of an answer.
+fn words(dialect: Dialect, answer: &Value) -> String {
+    let text = match dialect {
+        Dialect::Chat => answer.pointer("/choices/0/message/content").and_then(Value::as_str).map(str::to_owned),
+        Dialect::Messages => parts(answer.get("content")),
+        Dialect::Responses => answer
+            .get("output")
+            .and_then(Value::as_array)
+            .and_then(|items| items.iter().find_map(|item| parts(item.get("content")))),
+    };
+    text.unwrap_or_default().trim().chars().take(200).collect()
+}
+
+fn parts(content: Option<&Value>) -> Option<String> {
+    content?.as_array()?.iter().find_map(|part| part.get("text")?.as_str().map(str::to_owned))
+}
+
+/// The models a provider lists.
+async fn models(client: &reqwest::Client, upstream: &Upstream, patience: Duration) -> Result<Vec<String>, Failure> {
+    let mut request = client.get(format!("{}/models", upstream.base_url)).timeout(patience);
+    for (name, value) in &upstream.headers {
+        request = request.header(name, value.expose());
+    }
+    if let Credentials::Key(key) = &upstream.credentials {
+        if upstream.dialect == Dialect::Messages.as_str() {
+            request = request.header("x-api-key", sensitive(key.expose())).header("anthropic-version", "2023-06-01");
+        } else {
+            request = request.header("authorization", sensitive(&format!("Bearer {}", key.expose())));
+        }
+    }
+    let failed = |error: &reqwest::Error| Failure {
+        status: None,
+        said: if error.is_timeout() {
+            format!("{} did not answer within {} s", upstream.base_url, patience.as_secs())
+        } else {
+            format!("{} cannot be reached", upstream.base_url)
+        },
+    };
+    let response = request.send().await.map_err(|error| failed(&error))?;
+    let status = response.status();
+    let body = response.bytes().await.map_err(|error| failed(&error))?;
+    if !status.is_success() {
+        return Err(Failure { status: Some(status.as_u16()), said: said(&body) });
+    }
+    Ok(model_ids(&body))
+}
+
+/// A value that no log or error shows; one that no header can carry becomes empty and is refused by the provider.
+fn sensitive(text: &str) -> HeaderValue {
+    let mut value = HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static(""));
+    value.set_sensitive(true);
+    value
+}
+
+/// Ids from the usual forms of a model list.
+fn model_ids(body: &[u8]) -> Vec<String> {
+    let value: Value = serde_json::from_slice(body).unwrap_or_default();
+    let list = ["data", "models"].iter().find_map(|name| value.get(name)).unwrap_or(&value);
+    let id = |item: &Value| {
+        let id = ["id", "name", "model"].iter().find_map(|name| item.get(name)).unwrap_or(item);
+        id.as_str().map(|id| id.strip_prefix("models/").unwrap_or(id).to_owned())
+    };
+    list.as_array().map(|items| items.iter().filter_map(id).collect()).unwrap_or_default()
+}
+
+/// The model servers of the presets that answer on this machine.
+pub(crate) async fn local_servers(core: &Core) -> Vec<LocalServer> {
+    let Ok(client) = crate::http_client(&core.config()) else { return Vec::new() };
+    let looked = config::presets().iter().filter(|preset| preset.local && !preset.api_base.is_empty()).map(|preset| {
+        let client = client.clone();
+        async move {
+            let mut loaded = config::Loaded::default();
+            loaded.config.set("llm.provider", &preset.id).ok()?;
+            let upstream = loaded.config.upstream().ok()?;
+            let begun = Instant::now();
+            let models = models(&client, &upstream, LOCAL_PATIENCE).await.ok()?;
+            Some(LocalServer {
+                provider: preset.id.clone(),
+                label: preset.label.clone(),
+                api_base: upstream.base_url,
+                models,
+                took_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            })
+        }
+    });
+    join_all(looked).await.into_iter().flatten().collect()
+}
+
+fn host(url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split('/').next().unwrap_or(rest).to_owned()
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+fn number(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_who_said_no_and_what_to_do() {
+        let failure = Failure { status: Some(401), said: "bad key".into() };
+        assert_eq!(
+            failure.told("Moonshot"),
+            "Moonshot says 401: this key is unknown or not allowed there. Paste it again. It said: bad key"
+        );
+        let failure = Failure { status: Some(404), said: String::new() };
+        assert!(failure.told_of("Ollama", "qwen3").starts_with("Ollama says 404: it has no model qwen3"));
+    }
+
+    #[test]
+    fn model_lists_of_all_usual_forms_are_read() {
+        assert_eq!(model_ids(br#"{"data":[{"id":"a"},{"id":"b"}]}"#), ["a", "b"]);
+        assert_eq!(model_ids(br#"{"models":[{"name":"models/gemini"}]}"#), ["gemini"]);
+        assert_eq!(model_ids(br#"["x"]"#), ["x"]);
+        assert_eq!(model_ids(b"<html>"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn errors_of_all_usual_forms_are_read() {
+        assert_eq!(said(br#"{"error":{"message":"m"}}"#), "m");
+        assert_eq!(said(br#"{"detail":"d"}"#), "d");
+        assert_eq!(said(br#"[{"error":{"message":"g"}}]"#), "g");
+        assert_eq!(said(b"<html>"), "");
+    }
+}

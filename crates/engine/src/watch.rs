@@ -1,0 +1,52 @@
+//! Notices an edited config file. It is looked at once a second, because its folder also holds the busy journal, whose
+//! every write a watch of the folder would tell of. The skill library watches its own folder.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::core::Core;
+
+/// How often the config file is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What tells one version of a file from the next.
+type Mark = Option<(SystemTime, u64, u64)>;
+
+fn mark(path: &Path) -> Mark {
+    let meta = std::fs::metadata(path).ok()?;
+    #[cfg(unix)]
+    let inode = std::os::unix::fs::MetadataExt::ino(&meta);
+    #[cfg(not(unix))]
+    let inode = 0;
+    Some((meta.modified().ok()?, meta.len(), inode))
+}
+
+/// Rereads the config file whenever it changes, until `ending`.
+pub(crate) async fn config(core: Core, ending: CancellationToken) {
+    let path = core.config_path().to_path_buf();
+    let mut known = mark(&path);
+    loop {
+        tokio::select! {
+            () = ending.cancelled() => return,
+            () = tokio::time::sleep(LOOK) => {}
+        }
+        let now = mark(&path);
+        if now != known {
+            known = now;
+            core.reload().await;
+        }
+    }
+}
+
+/// Where the window's pages are: beside the program, in an installed tree, or where the caller says.
+pub(crate) fn pages(given: Option<PathBuf>) -> Option<PathBuf> {
+    let beside = std::env::current_exe().ok().and_then(|exe| {
+        let bin = exe.parent()?;
+        [bin.join("ui"), bin.join("../share/metaclaw/ui"), bin.join("../lib/metaclaw/ui")]
+            .into_iter()
+            .find(|dir| dir.join("index.html").is_file())
+    });
+    given.or(beside)
+}
