@@ -13,7 +13,7 @@ export async function startProvider() {
       if (request.headers.authorization === "Bearer wrong") return json(response, 401, { error: { message: "this key is unknown here", type: "invalid_request_error", code: "invalid_api_key" } });
       const body = JSON.parse(Buffer.concat(chunks).toString());
       const last = JSON.stringify(body.messages.at(-1));
-      if (last.includes("fail")) return json(response, 400, { error: { message: "the model is overloaded", type: "server_error" } });
+      if (last.includes("please fail")) return json(response, 400, { error: { message: "the model is overloaded", type: "server_error" } });
       const text = last.includes("one word") || last.includes("OK") ? "OK" : ANSWER;
       const usage = { prompt_tokens: 400 + Math.round(JSON.stringify(body.messages).length / 4), completion_tokens: 84, total_tokens: 1000, prompt_tokens_details: { cached_tokens: body.messages.length > 2 ? 380 : 0 } };
       const head = { id: "chatcmpl-1", created: 1, model: body.model };

@@ -48,6 +48,7 @@ export async function startService(binary) {
     token,
     agents: `http://127.0.0.1:${port}/v1`,
     api,
+    currentToken: () => readFile(path.join(home, "control.token"), "utf8"),
     async stop() {
       const ended = new Promise((done) => child.once("exit", done));
       child.kill("SIGTERM");
@@ -61,7 +62,7 @@ export async function startService(binary) {
 export async function say(service, key, session, messages, agent = "openclaw") {
   const response = await fetch(`${service.agents}/chat/completions`, {
     method: "POST",
-    headers: { "content-type": "application/json", authorization: `Bearer ${key}`, "user-agent": agent === "openclaw" ? "OpenClaw/2026.11" : "python-openai/2", "x-session-id": session },
+    headers: { "content-type": "application/json", authorization: `Bearer ${key}`, "user-agent": agent === "openclaw" ? "OpenClaw/2026.11" : "python-openai/2", "x-session-id": session, "x-turn-type": "main" },
     body: JSON.stringify({ model: "any", stream: true, stream_options: { include_usage: true }, messages }),
   });
   const text = await response.text();

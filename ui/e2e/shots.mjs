@@ -16,7 +16,7 @@ const themes = ["light", "dark"];
 const langs = ["en", "zh-CN", "ja"];
 
 async function page(size, theme, lang) {
-  const context = await browser.newContext({ viewport: { width: size[0], height: size[1] }, colorScheme: theme, locale: lang, timezoneId: process.env.TZ ?? "UTC" });
+  const context = await browser.newContext({ viewport: { width: size[0], height: size[1] }, colorScheme: theme, locale: lang === "en" ? "en-GB" : lang, timezoneId: process.env.TZ ?? "UTC" });
   const tab = await context.newPage();
   await tab.goto(`${service.ui}/#token=${service.token}`);
   await tab.waitForSelector("main");
@@ -60,6 +60,7 @@ const PLACES = {
   "settings-diagnostics": "#/settings/diagnostics",
 };
 for (const size of sizes) for (const theme of themes) for (const lang of langs) {
+  if (process.env.QUICK && `${size[0]} ${theme} ${lang}` !== process.env.QUICK) continue;
   const { context, tab } = await page(size, theme, lang);
   for (const [name, hash] of Object.entries(PLACES)) {
     if (!wanted(name)) continue;

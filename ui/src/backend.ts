@@ -163,6 +163,9 @@ export function takeToken(): void {
   history.replaceState(null, "", `${location.pathname}${location.search}#${found[2] ?? "/"}`);
 }
 
+/** A token was given in this tab. */
+export const hasToken = (): boolean => sessionStorage.getItem(TOKEN) !== null;
+
 export function setToken(token: string): void {
   sessionStorage.setItem(TOKEN, token.trim());
 }

@@ -33,20 +33,22 @@ export function pick(wanted: readonly string[]): Lang {
 
 class Language {
   readonly current: Lang = $derived(prefs.lang === "system" ? pick(navigator.languages) : prefs.lang);
+  /** The system's own form of the language, where it has one: dates of en-GB and en-US differ. */
+  readonly locale = $derived(navigator.languages.find((one) => one.toLowerCase().split("-")[0] === this.current.split("-")[0]) ?? (this.current === "en" ? "en-GB" : this.current));
   readonly formats = $derived({
-    plural: new Intl.PluralRules(this.current),
-    number: new Intl.NumberFormat(this.current, { maximumFractionDigits: 2 }),
-    compact: new Intl.NumberFormat(this.current, { notation: "compact", maximumSignificantDigits: 3 }),
-    percent: new Intl.NumberFormat(this.current, { maximumFractionDigits: 0 }),
-    one: new Intl.NumberFormat(this.current, { maximumFractionDigits: 1 }),
-    score: new Intl.NumberFormat(this.current, { minimumFractionDigits: 2, maximumFractionDigits: 2 }),
-    time: new Intl.DateTimeFormat(this.current, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }),
-    seconds: new Intl.DateTimeFormat(this.current, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" }),
-    weekday: new Intl.DateTimeFormat(this.current, { weekday: "short" }),
-    day: new Intl.DateTimeFormat(this.current, { weekday: "long", day: "numeric", month: "long" }),
-    date: new Intl.DateTimeFormat(this.current, { day: "numeric", month: "short" }),
-    year: new Intl.DateTimeFormat(this.current, { day: "numeric", month: "short", year: "numeric" }),
-    list: new Intl.ListFormat(this.current, { type: "conjunction", style: "narrow" }),
+    plural: new Intl.PluralRules(this.locale),
+    number: new Intl.NumberFormat(this.locale, { maximumFractionDigits: 2 }),
+    compact: new Intl.NumberFormat(this.locale, { notation: "compact", maximumSignificantDigits: 3 }),
+    percent: new Intl.NumberFormat(this.locale, { maximumFractionDigits: 0 }),
+    one: new Intl.NumberFormat(this.locale, { maximumFractionDigits: 1 }),
+    score: new Intl.NumberFormat(this.locale, { minimumFractionDigits: 2, maximumFractionDigits: 2 }),
+    time: new Intl.DateTimeFormat(this.locale, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }),
+    seconds: new Intl.DateTimeFormat(this.locale, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" }),
+    weekday: new Intl.DateTimeFormat(this.locale, { weekday: "short" }),
+    day: new Intl.DateTimeFormat(this.locale, { weekday: "long", day: "numeric", month: "long" }),
+    date: new Intl.DateTimeFormat(this.locale, { day: "numeric", month: "short" }),
+    year: new Intl.DateTimeFormat(this.locale, { day: "numeric", month: "short", year: "numeric" }),
+    list: new Intl.ListFormat(this.locale, { type: "conjunction", style: "narrow" }),
   });
 }
 

@@ -99,6 +99,7 @@ export const ja: Translation<typeof en> = {
   day_finding: "今日：{turns} ターン、追記 {added} 件、スキルの変更 {skills} 件",
   day_cut: "新しい 10,000 件の要求のみ",
   day_later: "学習が入ると、採点・採用・学習済みのターンと記憶もここに並びます。",
+  as_of: "{time} 時点",
   leg_added: "追記あり",
   waiting: "待機中",
   waiting_none: "あなたを待っているものはありません。",

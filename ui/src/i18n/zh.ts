@@ -99,6 +99,7 @@ export const zh: Translation<typeof en> = {
   day_finding: "今天：{turns} 轮对话，{added} 轮补充了内容，技能改动 {skills} 次",
   day_cut: "只含最新的 10,000 个请求",
   day_later: "有了学习之后，评分、保留、训练和记忆也会出现在这张日表上。",
+  as_of: "截至 {time}",
   leg_added: "补充了内容",
   waiting: "等待中",
   waiting_none: "没有事情在等你。",

@@ -93,7 +93,7 @@ export function create(parent: HTMLElement, options: Options): Editor {
           ...searchKeymap,
           { key: "Mod-]", run: indentMore },
         ]),
-        EditorView.contentAttributes.of({ "aria-label": options.label, spellcheck: "false" }),
+        EditorView.contentAttributes.of({ "aria-label": options.label, spellcheck: "false", tabindex: "0" }),
         EditorView.updateListener.of((update) => {
           if (update.docChanged && !quiet) options.onchange(update.state.doc.toString());
         }),

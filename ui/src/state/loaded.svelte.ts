@@ -6,6 +6,8 @@ export class Loaded<T> {
   value: T | undefined = $state.raw();
   failure: Failure | null = $state.raw(null);
   loading = $state(false);
+  /** When the value was read, ms since 1970. */
+  at = $state(0);
   #call = 0;
 
   async read(work: () => Promise<T>): Promise<T | undefined> {
@@ -15,6 +17,7 @@ export class Loaded<T> {
       const value = await work();
       if (call !== this.#call) return undefined;
       this.value = value;
+      this.at = Date.now();
       this.failure = null;
       return value;
     } catch (error) {

@@ -1,0 +1,426 @@
+// The window end to end in Chromium against the real service: every page, both themes, accessible; every flow a person
+// takes. `METACLAW_BIN` names the program (the debug build if absent); `npm run build` first.
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { launch } from "./browser.mjs";
+import { startProvider } from "./provider.mjs";
+import { seed } from "./seed.mjs";
+import { say, startService } from "./service.mjs";
+
+const binary = process.env.METACLAW_BIN ?? new URL("../../target/debug/metaclaw", import.meta.url).pathname;
+const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const provider = await startProvider();
+const service = await startService(binary);
+const browser = await launch();
+const problems = [];
+let passed = 0;
+
+async function open({ theme = "light", lang = "en-GB", token = true, size = { width: 1100, height: 720 } } = {}) {
+  const context = await browser.newContext({ viewport: size, colorScheme: theme, locale: lang });
+  await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: service.ui });
+  const tab = await context.newPage();
+  tab.on("console", (message) => {
+    if (message.type() === "error" && !/status of (401|404|409|422|502)|ERR_(CONNECTION_REFUSED|FAILED|EMPTY_RESPONSE|INCOMPLETE_CHUNKED_ENCODING)/.test(message.text())) problems.push(`console: ${message.text()}`);
+  });
+  tab.on("pageerror", (error) => problems.push(`page: ${error.message}`));
+  tab.on("request", (request) => {
+    if (!request.url().startsWith(service.ui) && !/^(data|blob):/.test(request.url())) problems.push(`left the machine: ${request.url()}`);
+  });
+  await tab.goto(token ? `${service.ui}/#token=${service.token}` : service.ui);
+  return { tab, close: () => context.close() };
+}
+const at = (tab, hash) => tab.goto(`${service.ui}/${hash}`);
+
+const only = process.argv[2] ? new RegExp(process.argv[2]) : null;
+
+async function test(name, work) {
+  if (only && !only.test(name)) return;
+  const begun = Date.now();
+  try {
+    await work();
+    passed++;
+    console.log(`ok    ${name} (${Date.now() - begun} ms)`);
+  } catch (error) {
+    problems.push(`${name}: ${error.stack}`);
+    console.log(`FAIL  ${name}\n${error.stack}`);
+  }
+}
+async function accessible(tab, where) {
+  await tab.evaluate(axe);
+  const found = await tab.evaluate(() => globalThis.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
+  const told = found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.target.join(" ")).join(" | ")}`);
+  assert.deepEqual(told, [], where);
+}
+/** Nothing is wider than the window, and no text of a button is cut. */
+async function fits(tab, where) {
+  const wide = await tab.evaluate(() => {
+    const out = [];
+    if (document.documentElement.scrollWidth > innerWidth) out.push("the page scrolls sideways");
+    for (const one of document.querySelectorAll("button, .btn, .chip, h1")) {
+      const box = one.getBoundingClientRect();
+      if (box.width > 0 && box.right > innerWidth + 1) out.push(`${one.tagName} “${one.textContent.trim().slice(0, 40)}” ends at ${Math.round(box.right)}`);
+    }
+    return out;
+  });
+  assert.deepEqual(wide, [], where);
+}
+
+try {
+  await test("without a token the page asks for one, and the right one opens it", async () => {
+    const { tab, close } = await open({ token: false });
+    await tab.getByRole("heading", { name: "This page needs its token" }).waitFor();
+    await accessible(tab, "token");
+    await tab.getByLabel("Token").fill("wrong");
+    await tab.getByRole("button", { name: "Open" }).click();
+    await tab.getByRole("alert").waitFor();
+    await tab.getByLabel("Token").fill(service.token);
+    await tab.getByRole("button", { name: "Open" }).click();
+    await tab.getByRole("heading", { name: /Which agent/ }).waitFor();
+    await close();
+  });
+
+  await test("a service that is not set up leads through the first run, which can be left and resumed", async () => {
+    const { tab, close } = await open();
+    await tab.getByRole("heading", { name: /Which agent/ }).waitFor();
+    assert(!(await tab.evaluate(() => location.href)).includes(service.token), "the token leaves the address");
+    await accessible(tab, "setup agent");
+    await tab.getByLabel("Hermes").check();
+    await tab.getByRole("button", { name: "Continue" }).click();
+    await tab.getByRole("heading", { name: /Where should answers/ }).waitFor();
+    await tab.getByLabel(/Any other OpenAI/).check();
+    await accessible(tab, "setup provider");
+    await tab.getByRole("textbox", { name: "Address", exact: true }).fill(provider.url);
+    await tab.getByLabel("Dialect").selectOption("openai-chat");
+    await tab.getByLabel(/Model for/).fill("small-model");
+    await tab.getByRole("button", { name: "Continue" }).click();
+    await tab.getByRole("heading", { name: /The key for/ }).waitFor();
+    await tab.getByLabel("Key", { exact: true }).fill("wrong");
+    await tab.getByRole("button", { name: "Test the key" }).click();
+    await tab.getByText(/401/).waitFor();
+    await accessible(tab, "setup key");
+    await tab.reload();
+    await tab.getByText("Hermes").first().waitFor();
+    assert.equal(await tab.getByLabel("Key", { exact: true }).inputValue(), "", "a key is never kept");
+    await tab.getByLabel("Key", { exact: true }).fill("right");
+    await tab.getByRole("button", { name: "Test the key" }).click();
+    await tab.getByText(/A one-word test came back/).waitFor();
+    for (const heading of [/Skills:/, /Memory:/, /Training:/, /This will be written/]) {
+      await tab.getByRole("button", { name: "Continue" }).click();
+      await tab.getByRole("heading", { name: heading }).waitFor();
+      await accessible(tab, `setup ${heading}`);
+    }
+    await tab.getByText("llm.api_base:").first().waitFor();
+    assert.equal((await service.api("GET", "/setup")).configured, false, "nothing is written before the yes");
+    await tab.getByRole("button", { name: "Write the change" }).click();
+    await tab.getByRole("heading", { name: "Ready" }).waitFor();
+    await tab.getByRole("link", { name: "Open Home" }).click();
+    await tab.getByRole("heading", { name: /Running\./ }).waitFor();
+    assert.equal((await service.api("GET", "/setup")).configured, true);
+    await close();
+  });
+
+  // The state after the first run, whether it was walked through or not.
+  const key = await seed(service, provider, { failing: true });
+  const PAGES = ["home", "conversations", "conversations/db?turn=2", "conversations/db?turn=2&view=side", "conversations/db?turn=1&view=raw", "conversations/try", "skills", "skills/sql-query", "memory", "training", "schedule", "connections", "settings/general", "settings/provider", "settings/proxy", "settings/skills", "settings/window", "settings/logs", "settings/diagnostics", "setup/agent", "setup/provider"];
+  for (const theme of ["light", "dark"]) {
+    await test(`every page is accessible, ${theme}`, async () => {
+      const { tab, close } = await open({ theme });
+      const found = [];
+      for (const page of PAGES) {
+        await at(tab, `#/${page}`);
+        await tab.locator("main h1").first().waitFor();
+        if (page.startsWith("skills/")) await tab.locator(".cm-content").waitFor();
+        await tab.waitForTimeout(250);
+        await accessible(tab, page).catch((error) => found.push(`${page}: ${error.actual}`));
+      }
+      assert.deepEqual(found, []);
+      await close();
+    });
+  }
+  for (const lang of ["en-GB", "zh-CN", "ja-JP"]) {
+    await test(`every page fits into 900×600, ${lang}`, async () => {
+      const { tab, close } = await open({ lang, size: { width: 900, height: 600 } });
+      assert.equal(await tab.evaluate(() => document.documentElement.lang), { "en-GB": "en", "ja-JP": "ja" }[lang] ?? lang);
+      for (const page of PAGES) {
+        await at(tab, `#/${page}`);
+        await tab.locator("main h1").first().waitFor();
+        await tab.waitForTimeout(120);
+        await fits(tab, page);
+      }
+      await close();
+    });
+  }
+
+  await test("home tells the day, and a new turn shows up by itself", async () => {
+    const { tab, close } = await open();
+    const before = Number(/(\d+) turns? today/.exec(await tab.getByRole("heading", { level: 1 }).filter({ hasText: "today" }).textContent())[1]);
+    await say(service, key, "live", [{ role: "user", content: "explain this regular expression" }]);
+    await tab.getByRole("heading", { name: `Running. ${before + 1} turns today` }).waitFor();
+    await close();
+  });
+
+  await test("the mode is set and taken back", async () => {
+    const { tab, close } = await open();
+    await tab.getByRole("radio", { name: "Skills only" }).click();
+    await tab.getByRole("radio", { name: "Skills only", checked: true }).waitFor();
+    assert.equal((await service.api("GET", "/config/mode")).value, "skills_only");
+    await tab.getByRole("button", { name: "Undo" }).click();
+    await tab.getByRole("radio", { name: "Auto", checked: true }).waitFor();
+    await close();
+  });
+
+  await test("a turn shows what was added, side by side and byte for byte", async () => {
+    const { tab, close } = await open();
+    await at(tab, "#/conversations/db?turn=1");
+    await tab.getByText("Added by MetaClaw").first().waitFor();
+    await tab.getByText("git-history").first().waitFor();
+    await tab.getByText("CREATE INDEX CONCURRENTLY").first().waitFor();
+    await tab.getByRole("tab", { name: "Side by side" }).click();
+    await tab.getByText("same bytes").first().waitFor();
+    const block = await tab.locator(".hand pre").first().textContent();
+    await tab.getByRole("tab", { name: "Raw bytes" }).click();
+    await tab.getByRole("radio", { name: "As passed on" }).click();
+    await tab.getByText("metaclaw-context").first().waitFor();
+    assert((await tab.locator("pre.body").textContent()).includes(JSON.stringify(block).slice(1, -1)), "the hand holds the very bytes");
+    await tab.getByRole("button", { name: "Turn after" }).click();
+    await tab.getByText("Turn 2 of 3").first().waitFor();
+    await close();
+  });
+
+  await test("sessions are found by words and filtered by agent", async () => {
+    const { tab, close } = await open();
+    await at(tab, "#/conversations");
+    await tab.locator("[data-row]").first().waitFor();
+    await tab.keyboard.press("/");
+    await tab.keyboard.type("landlord");
+    await tab.waitForFunction(() => document.querySelectorAll("[data-row]").length === 1);
+    await tab.getByLabel("Search sessions").fill("");
+    await tab.getByRole("button", { name: "All agents" }).click();
+    await tab.getByRole("menuitem", { name: "OpenClaw" }).click();
+    await tab.waitForFunction(() => [...document.querySelectorAll("[data-row]")].every((row) => row.textContent.includes("OpenClaw")));
+    await close();
+  });
+
+  await test("keys move between pages and rows, and can be switched off", async () => {
+    const { tab, close } = await open();
+    await tab.locator("main h1").waitFor();
+    await tab.keyboard.press("g");
+    await tab.keyboard.press("c");
+    await tab.locator("[data-row]").first().waitFor();
+    await tab.keyboard.press("j");
+    await tab.keyboard.press("j");
+    await tab.keyboard.press("k");
+    await tab.keyboard.press("Enter");
+    await tab.locator("[data-row][aria-current=true]").waitFor();
+    await tab.keyboard.press("?");
+    const sheet = tab.getByRole("dialog", { name: "Keys" });
+    await sheet.waitFor();
+    await accessible(tab, "keys");
+    await tab.getByLabel("Single-key shortcuts").uncheck();
+    await tab.keyboard.press("Escape");
+    await sheet.waitFor({ state: "detached" });
+    await tab.keyboard.press("g");
+    await tab.keyboard.press("h");
+    await tab.waitForTimeout(100);
+    assert.match(tab.url(), /conversations/);
+    await close();
+  });
+
+  await test("words are tried without being sent", async () => {
+    const { tab, close } = await open();
+    await at(tab, "#/conversations/try");
+    const before = (await service.api("GET", "/turns")).length;
+    await tab.getByLabel("Your words").fill("rebase my branch and write the SQL migration");
+    await tab.getByText("Would be added").first().waitFor();
+    await tab.getByText("## Skill: git-history").waitFor();
+    assert.equal((await service.api("GET", "/turns")).length, before);
+    await close();
+  });
+
+  await test("a skill is switched off and on again by undo", async () => {
+    const { tab, close } = await open();
+    await at(tab, "#/skills/pack-a-box");
+    await tab.getByRole("button", { name: "Switch off" }).click();
+    await tab.getByRole("button", { name: "Use again" }).waitFor();
+    await tab.getByRole("button", { name: "Undo" }).click();
+    await tab.getByRole("button", { name: "Switch off" }).waitFor();
+    await close();
+  });
+
+  await test("a skill is edited with findings as one types, saved, and taken back", async () => {
+    const { tab, close } = await open();
+    await at(tab, "#/skills/pack-a-box");
+    await tab.locator(".cm-content").click();
+    await tab.keyboard.press("Control+End");
+    await tab.keyboard.type("3. Write FRAGILE on it.");
+    await tab.getByLabel(/^Description/).fill("");
+    await tab.locator(".lint .bad").waitFor();
+    assert(await tab.getByRole("button", { name: /^Save/ }).isDisabled(), "a file with errors is not saved");
+    await tab.getByLabel(/^Description/).fill("Packs a box. Use when: it is fragile.");
+    await tab.getByText("The file is valid.").waitFor();
+    await tab.keyboard.press("Control+s");
+    await tab.getByText("Changed pack-a-box.").first().waitFor();
+    const { text } = await service.api("GET", "/skills/pack-a-box");
+    assert(text.includes("3. Write FRAGILE on it.") && text.includes('description: "Packs a box. Use when: it is fragile."'), text);
+    await tab.getByRole("tab", { name: "History" }).click();
+    await tab.getByRole("tabpanel").getByText("Changed pack-a-box.").waitFor();
+    await accessible(tab, "history");
+    await tab.getByRole("tabpanel").getByRole("button", { name: "Undo" }).click();
+    await tab.getByText("Taken back: Changed pack-a-box.").first().waitFor();
+    assert(!(await service.api("GET", "/skills/pack-a-box")).text.includes("FRAGILE"));
+    await close();
+  });
+
+  await test("a skill is written, tested with a query, removed, and brought back", async () => {
+    const { tab, close } = await open();
+    await at(tab, "#/skills");
+    await tab.getByRole("button", { name: "New" }).click();
+    await tab.getByLabel(/^Name/).fill("water-the-plants");
+    await tab.getByLabel(/^Description/).fill("Waters houseplants. Use when the user asks about watering plants.");
+    await tab.locator(".cm-content").click();
+    await tab.keyboard.type("# Water\n\nFeel the soil first.\n");
+    await tab.getByText("The file is valid.").waitFor();
+    await tab.getByRole("button", { name: /^Save/ }).click();
+    await tab.getByRole("heading", { name: "water-the-plants" }).waitFor();
+    await tab.getByText("Feel the soil first.").first().waitFor();
+    await tab.getByLabel("Query to test").fill("how often should I be watering my plants?");
+    await tab.locator(".hits .good").first().waitFor();
+    await tab.getByRole("button", { name: "Remove" }).click();
+    await tab.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
+    await tab.waitForFunction(() => !location.hash.includes("water"));
+    await tab.getByRole("button", { name: "Undo" }).click();
+    await tab.getByRole("link", { name: /water-the-plants/ }).waitFor();
+    await close();
+  });
+
+  await test("unsaved words of a skill are not lost by a click", async () => {
+    const { tab, close } = await open();
+    await at(tab, "#/skills/pack-a-box");
+    await tab.locator(".cm-content").click();
+    await tab.keyboard.type("x");
+    const asked = new Promise((done) => tab.once("dialog", (dialog) => dialog.dismiss().then(() => done(dialog.message()))));
+    await tab.getByRole("link", { name: "Home" }).click();
+    assert.match(await asked, /not saved/);
+    assert.match(tab.url(), /pack-a-box/);
+    tab.on("dialog", (dialog) => void dialog.accept());
+    await close();
+  });
+
+  await test("a setting is refused with the reason, written, and taken back; comments stay", async () => {
+    const { tab, close } = await open();
+    await at(tab, "#/settings/skills");
+    const file = (await service.api("GET", "/config")).path;
+    const before = await readFile(file, "utf8");
+    const field = tab.getByLabel("skills.top_k", { exact: true });
+    await field.fill("many");
+    await tab.getByText("This is no number.").waitFor();
+    await field.fill("4");
+    await field.press("Enter");
+    await tab.getByText("Written: skills.top_k").waitFor();
+    const now = await readFile(file, "utf8");
+    assert(now.includes("top_k: 4") && now.includes("#"), now);
+    await tab.getByRole("button", { name: "Undo" }).click();
+    await tab.waitForFunction(() => document.querySelector("[id='key-skills.top_k'] input").value === "6");
+    assert.equal((await readFile(file, "utf8")).includes("top_k: 4"), false);
+    assert.equal(before.split("\n").filter((line) => line.includes("#")).every((line) => now.includes(line)), true);
+    await close();
+  });
+
+  await test("the key of the provider is masked until shown, and the provider is tested live", async () => {
+    const { tab, close } = await open();
+    await at(tab, "#/settings/provider");
+    const row = tab.locator("[id='key-llm.api_key']");
+    await row.waitFor();
+    assert(!(await tab.content()).includes(">right<"));
+    await row.getByRole("button", { name: "Show" }).click();
+    await tab.waitForFunction(() => document.querySelector("[id='key-llm.api_key'] input").value === "right");
+    await tab.getByRole("button", { name: "Test it" }).click();
+    await tab.getByText(/A one-word test came back/).waitFor();
+    await close();
+  });
+
+  await test("language and theme are chosen and kept", async () => {
+    const { tab, close } = await open();
+    await at(tab, "#/settings/window");
+    await tab.getByLabel("Language").selectOption("ja");
+    await tab.getByRole("radio", { name: "暗い" }).click();
+    await tab.reload();
+    await tab.getByRole("heading", { name: "このウィンドウ" }).waitFor();
+    assert.deepEqual(await tab.evaluate(() => [document.documentElement.lang, document.documentElement.dataset.theme]), ["ja", "dark"]);
+    await close();
+  });
+
+  await test("diagnostics hold no secret", async () => {
+    const { tab, close } = await open();
+    await at(tab, "#/settings/diagnostics");
+    const [download] = await Promise.all([tab.waitForEvent("download"), tab.getByRole("button", { name: "Save diagnostics" }).click()]);
+    const text = await readFile(await download.path(), "utf8");
+    assert(text.includes('"checks"') && !text.includes(key) && !text.includes('"right"'));
+    await close();
+  });
+
+  await test("a list of 100,000 sessions draws a screenful and filters at once", async () => {
+    const { tab, close } = await open();
+    const now = Date.now();
+    await tab.route("**/api/v1/sessions?*", (route) => {
+      const url = new URL(route.request().url());
+      const limit = Number(url.searchParams.get("limit"));
+      const before = Number(url.searchParams.get("before_ms") ?? now);
+      const from = Math.round((now - before) / 60_000);
+      const sessions = Array.from({ length: from >= 100_000 ? 0 : 100_000 - from }, (_, i) => ({ id: `s${from + i + 1}`, agent: "openclaw", started_ms: now, last_ms: now - (from + i + 1) * 60_000, turns: 3, requests: 3, title: `Session number ${from + i + 1}`, private: false }));
+      return route.fulfill({ json: sessions.slice(0, Math.max(limit, 100_000)) });
+    });
+    await at(tab, "#/conversations");
+    await tab.getByText("Session number 1", { exact: true }).waitFor();
+    assert((await tab.locator("[data-row]").count()) < 60);
+    const scroll = await tab.evaluate(async () => {
+      const box = document.querySelector(".vl");
+      const times = [];
+      for (let i = 0; i < 40; i++) {
+        const begun = performance.now();
+        box.scrollTop = (box.scrollHeight / 40) * i;
+        await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+        times.push(performance.now() - begun);
+      }
+      return times.sort((a, b) => a - b)[37];
+    });
+    assert(scroll < 400, `a jump takes ${scroll} ms`);
+    const filter = await tab.evaluate(async () => {
+      const field = document.querySelector("[data-search]");
+      const begun = performance.now();
+      field.value = "number 99999";
+      field.dispatchEvent(new Event("input", { bubbles: true }));
+      await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+      return performance.now() - begun;
+    });
+    await tab.waitForFunction(() => document.querySelectorAll("[data-row]").length === 1);
+    console.log(`      p95 of a jump ${scroll.toFixed(0)} ms, a filter ${filter.toFixed(0)} ms`);
+    await close();
+  });
+
+  await test("when the service stops the page says so, keeps what it knew, and comes back", async () => {
+    const { tab, close } = await open();
+    await tab.getByRole("heading", { name: /turns today/ }).waitFor();
+    await tab.route("**/api/**", (route) => route.abort());
+    await service.api("POST", "/restart");
+    await tab.getByRole("heading", { name: /does not answer/ }).waitFor();
+    await tab.getByText(/as of \d\d:\d\d/).waitFor();
+    await accessible(tab, "unreachable");
+    await tab.unroute("**/api/**");
+    // A restart makes a new token.
+    await tab.getByLabel("Token").fill(await service.currentToken());
+    await tab.getByRole("button", { name: "Open" }).click();
+    await tab.getByRole("heading", { name: /Running\./ }).waitFor();
+    await close();
+  });
+} finally {
+  await browser.close();
+  await service.stop();
+  provider.stop();
+}
+console.log(`${passed} passed, ${problems.length} problems`);
+if (problems.length > 0) {
+  console.error(problems.join("\n"));
+  process.exit(1);
+}
