@@ -62,6 +62,9 @@ export function t<K extends Key>(key: K, ...args: Args<K>): string {
   return render(message, (args[0] ?? {}) as Record<string, string | number>, language.formats);
 }
 
+/** What stands between two sentences: a space, or nothing after full-width punctuation. */
+export const gap = (): string => (language.current === "en" ? " " : "");
+
 export const number = (value: number): string => language.formats.number.format(value);
 /** 1,840,000 as 1.84 M, in zh and ja as 184 万. */
 export function compact(value: number): string {
