@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { compare } from "../src/state/compare";
+import { curl } from "../src/state/curl";
 import { prose } from "../src/state/prose";
 import { bytes, parts } from "../src/state/spans";
 
@@ -72,4 +73,10 @@ describe("what people and models said", () => {
     ]);
   });
   it("keeps a fence that is not closed as code", () => expect(prose("```\nx")).toEqual([{ kind: "code", text: "x" }]));
+});
+
+it("a request as a command keeps its bytes and leaves the key to the shell", () => {
+  expect(curl("http://127.0.0.1:30000/v1", "openai-chat", `{"a":"it's"}`)).toBe(
+    `curl 'http://127.0.0.1:30000/v1/chat/completions' -H 'content-type: application/json' -H "authorization: Bearer $METACLAW_KEY" --data-binary '{"a":"it'\\''s"}'`,
+  );
 });

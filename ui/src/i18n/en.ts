@@ -222,6 +222,7 @@ export const en = {
   part_tools: { by: "n", one: "{n} tool", other: "{n} tools" },
   part_messages: { by: "n", one: "{n} message", other: "{n} messages" },
   part_messages_added: { by: "n", one: "{n} message, with what was added then", other: "{n} messages, with what was added then" },
+  copy_curl: "Copy as cURL",
   same_bytes: "same bytes",
   nothing_here: "Nothing here",
   raw_form: "Form",

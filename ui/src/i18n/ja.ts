@@ -220,6 +220,7 @@ export const ja: Translation<typeof en> = {
   part_tools: "ツール {n} 個",
   part_messages: "メッセージ {n} 件",
   part_messages_added: "メッセージ {n} 件、当時の追記を含む",
+  copy_curl: "cURL としてコピー",
   same_bytes: "同じバイト列",
   nothing_here: "ここには何もありません",
   raw_form: "形",

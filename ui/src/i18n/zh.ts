@@ -220,6 +220,7 @@ export const zh: Translation<typeof en> = {
   part_tools: "{n} 个工具",
   part_messages: "{n} 条消息",
   part_messages_added: "{n} 条消息，带着当时添加的内容",
+  copy_curl: "复制为 cURL",
   same_bytes: "字节相同",
   nothing_here: "这里没有内容",
   raw_form: "形式",
