@@ -70,5 +70,7 @@ describe("figures and times", () => {
     expect(when(at(1), NOW)).toBe("Sun");
     expect(dayName(at(1), NOW)).toBe("Yesterday");
     expect(dayName(at(0), NOW)).toMatch(/^Today, Monday/);
+    prefs.set({ lang: "zh-CN" });
+    expect(dayName(at(0), NOW)).toBe("今天，11 月 30 日星期一");
   });
 });

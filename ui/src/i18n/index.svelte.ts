@@ -88,6 +88,9 @@ export function duration(ms: number): string {
   return t("unit_min", { n: f.number.format(Math.round(ms / 60_000)) });
 }
 
+/** Figures stand apart from CJK words, also in the dates of `Intl`. */
+const spaced = (text: string): string => text.replace(/(\d)(?=[\u3040-\u30ff\u4e00-\u9fff])|([\u3040-\u30ff\u4e00-\u9fff])(?=\d)/g, "$& ");
+
 const midnight = (ms: number): number => new Date(ms).setHours(0, 0, 0, 0);
 
 /** Days between the local days of two moments. */
@@ -101,14 +104,14 @@ export function when(ms: number, now: number): string {
   const f = language.formats;
   if (days === 0) return f.time.format(ms);
   if (days > 0 && days < 7) return f.weekday.format(ms);
-  return new Date(ms).getFullYear() === new Date(now).getFullYear() ? f.date.format(ms) : f.year.format(ms);
+  return spaced(new Date(ms).getFullYear() === new Date(now).getFullYear() ? f.date.format(ms) : f.year.format(ms));
 }
 
 /** Heading of a day in a list: "Today, Monday 30 November", "Yesterday", "Friday 27 November". */
 export function dayName(ms: number, now: number): string {
   const days = daysAgo(ms, now);
-  const day = language.formats.day.format(ms);
+  const day = spaced(language.formats.day.format(ms));
   if (days === 0) return t("day_today", { day });
   if (days === 1) return t("day_yesterday");
-  return days < 300 ? day : language.formats.year.format(ms);
+  return days < 300 ? day : spaced(language.formats.year.format(ms));
 }
