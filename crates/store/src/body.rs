@@ -194,6 +194,11 @@ impl Bases {
             self.bytes -= old.bytes.len() + ENTRY_COST;
         }
     }
+
+    pub(crate) fn clear(&mut self) {
+        self.bodies.clear();
+        self.bytes = 0;
+    }
 }
 
 #[cfg(test)]

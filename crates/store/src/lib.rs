@@ -1,12 +1,13 @@
 //! The one SQLite database: migrations, typed tables, one writer. No policy.
 //! The proxy appends finished turns (`begin` when the request arrives, `append` when the answer is complete); everybody else
-//! reads them back, and the engine ends, hides and deletes sessions.
+//! reads them back, and the engine ends, hides and deletes sessions. `memory` keeps its windows, facts and index here.
 
 mod body;
 mod checkpoint;
 mod error;
 mod event;
 mod lease;
+mod memory;
 mod migrate;
 mod read;
 mod session;
@@ -18,6 +19,10 @@ mod writer;
 pub use error::{Error, Result};
 pub use event::{Event, NewEvent};
 pub use lease::Lease;
+pub use memory::{
+    Absorbed, CHUNK, Fact, FactFilter, FactPatch, FactWords, Forget, Forgotten, MemoryTurn, NewFact, NewWindow,
+    Posting, PostingRow, ScopeInfo, TailWindow, Window, decode,
+};
 pub use session::{EndReason, Session, SessionFilter, StateMatch};
 pub use store::{Options, Pending, Store};
 pub use turn::{Addition, Block, Kind, NewTurn, Outcome, Sampled, Scope, Turn, TurnFilter, TurnId, TurnSummary, Usage};

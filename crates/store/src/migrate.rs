@@ -11,7 +11,8 @@ use crate::{Error, Result};
 pub(crate) const APPLICATION_ID: i64 = 0x4d43_6c77;
 
 /// Migration `n` (from 1) takes the schema from `n - 1` to `n`. Never edit one that was released.
-const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_journal.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("../migrations/0001_journal.sql"), include_str!("../migrations/0002_memory.sql")];
 
 /// The schema version of this build.
 pub(crate) fn newest() -> i64 {

@@ -1,0 +1,27 @@
+//! Long-term memory. What was said comes from the journal (`store`); it is kept as windows, verbatim, and as facts with their
+//! history, and recalled as dated, quoted background data. Nothing here changes what was said, and reading changes nothing.
+
+mod absorb;
+mod error;
+mod export;
+pub mod facts;
+mod memory;
+mod passage;
+mod recall;
+mod redact;
+mod render;
+mod scope;
+mod terms;
+mod time;
+mod trust;
+
+pub use absorb::{Absorption, Utterance};
+pub use error::{Error, Result};
+pub use export::{Line, Summary};
+pub use memory::{Memory, NewMemory, Settings};
+pub use recall::{Ask, Nearest, Recalled, Source, Weights};
+pub use redact::redact;
+pub use render::{HEADING, section};
+pub use scope::{DEFAULT_SCOPE, base_scope, scope_of};
+pub use time::{Span, When, absolute, spans};
+pub use trust::{Suspicion, suspicion};

@@ -1,0 +1,230 @@
+//! The handle everybody holds: settings, the store, facts by the user's hand, forgetting. Absorbing and recalling are in their
+//! own files.
+
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use store::{Fact, FactFilter, FactPatch, FactWords, Forget, Forgotten, NewFact, NewWindow, Store};
+
+use crate::facts::{self, KINDS};
+use crate::recall::{Nearest, Weights};
+use crate::{Absorption, Error, HEADING, Result, base_scope, redact, terms, time};
+
+/// Windows that wait for the index before it is worth a transaction.
+const TAIL: u64 = 128;
+
+/// How memory works; from the configuration.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Scope of those who name none.
+    pub scope: String,
+    /// Memories per message at most.
+    pub max_units: usize,
+    /// Tokens per message at most.
+    pub max_tokens: u32,
+    /// In which dates are told.
+    pub zone: TimeZone,
+    /// What the signals of recall count.
+    pub weights: Weights,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            scope: crate::DEFAULT_SCOPE.to_owned(),
+            max_units: 6,
+            max_tokens: 800,
+            zone: TimeZone::UTC,
+            weights: Weights::default(),
+        }
+    }
+}
+
+impl Settings {
+    pub(crate) fn heading_tokens(&self) -> u32 {
+        // Heading and introduction.
+        dialect::estimate_tokens(HEADING) + 24
+    }
+}
+
+/// Long-term memory over one store. Cheap to clone.
+#[derive(Clone)]
+pub struct Memory {
+    pub(crate) store: Store,
+    settings: Arc<Settings>,
+    pub(crate) nearest: Option<Arc<dyn Nearest>>,
+}
+
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Memory").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// A memory by the user's hand, or from an import.
+#[derive(Debug, Clone, Default)]
+pub struct NewMemory {
+    /// What is to be remembered.
+    pub content: String,
+    /// One of the six types; empty = as the words say, else `semantic`.
+    pub kind: String,
+    /// Scope; empty = the default.
+    pub scope: String,
+    /// Session it belongs to, if any.
+    pub session: String,
+    /// Labels.
+    pub tags: Vec<String>,
+    /// 0–1.
+    pub importance: Option<f64>,
+    /// Always first.
+    pub pinned: bool,
+    /// When it was said, ms since 1970.
+    pub at_ms: i64,
+    /// `user` or `import`.
+    pub origin: String,
+    /// Id to keep; empty = a new one.
+    pub id: String,
+}
+
+impl Memory {
+    /// Memory over `store`.
+    pub fn open(store: Store, settings: Settings) -> Self {
+        Self { store, settings: Arc::new(settings), nearest: None }
+    }
+
+    /// The same memory under other settings.
+    pub fn with_settings(&self, settings: Settings) -> Self {
+        Self { settings: Arc::new(settings), ..self.clone() }
+    }
+
+    /// The same memory with an embedding beside the words.
+    pub fn with_nearest(&self, nearest: Arc<dyn Nearest>) -> Self {
+        Self { nearest: Some(nearest), ..self.clone() }
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// One round of background work: reads the journal on, moves a bounded number of windows into the index. True if there
+    /// is more to be done.
+    pub async fn work(&self) -> Result<bool> {
+        let Absorption { done, .. } = self.absorb(64).await?;
+        let (tail, removed) = self.store.memory_unindexed().await?;
+        if tail >= TAIL || removed > 0 {
+            let limit = u32::try_from(TAIL).unwrap_or(u32::MAX);
+            self.store.memory_index(limit).await?;
+            return Ok(true);
+        }
+        Ok(!done)
+    }
+
+    /// Remembers something by the user's hand; its id. What is known already keeps its id and is not doubled.
+    pub async fn add(&self, new: NewMemory) -> Result<Option<String>> {
+        let content = redact(new.content.trim()).into_owned();
+        if content.is_empty() {
+            return Err(Error::Empty);
+        }
+        if !new.kind.is_empty() && !KINDS.contains(&new.kind.as_str()) {
+            return Err(Error::UnknownKind(new.kind));
+        }
+        let settings = self.settings();
+        let scope = if new.scope.is_empty() { &settings.scope } else { &new.scope };
+        let window = NewWindow {
+            scope: base_scope(scope, &settings.scope),
+            session: new.session,
+            speaker: "user".to_owned(),
+            at_ms: new.at_ms,
+            hash: terms::hash(&content),
+            text: content.clone(),
+            ..NewWindow::default()
+        };
+        let heard = facts::Heard { window: &window, zone: &settings.zone };
+        let understood = facts::hear(&heard).into_iter().find(|fact| fact.quote == content);
+        let mut fact = understood.unwrap_or_else(|| NewFact {
+            kind: "semantic".to_owned(),
+            modality: "stated".to_owned(),
+            subject: "user".to_owned(),
+            content: content.clone(),
+            valid_from_ms: new.at_ms,
+            ..facts::bare(&heard, &content)
+        });
+        if !new.kind.is_empty() {
+            fact.kind = new.kind;
+        }
+        if !new.id.is_empty() {
+            fact.id = new.id;
+        }
+        fact.origin = if new.origin.is_empty() { "user".to_owned() } else { new.origin };
+        fact.confidence = 1.0;
+        fact.importance = new.importance.unwrap_or(0.8);
+        fact.pinned = new.pinned;
+        fact.tags = new.tags;
+        fact.content = content;
+        fact.window.text.clear();
+        Ok(self.store.add_fact(fact).await?)
+    }
+
+    /// Facts, the last learned first.
+    pub async fn facts(&self, filter: &FactFilter) -> Result<Vec<Fact>> {
+        Ok(self.store.facts(filter).await?)
+    }
+
+    /// One fact.
+    pub async fn fact(&self, id: &str) -> Result<Fact> {
+        self.store.fact(id).await?.ok_or_else(|| Error::NoSuchMemory(id.to_owned()))
+    }
+
+    /// All versions of what a fact is about, the newest first.
+    pub async fn history(&self, id: &str) -> Result<Vec<Fact>> {
+        let fact = self.fact(id).await?;
+        let Some(slot) = fact.slot.clone() else { return Ok(vec![fact]) };
+        let filter = FactFilter { scope: Some(fact.scope), slot: Some(slot), limit: 1000, ..FactFilter::default() };
+        let mut versions = self.store.facts(&filter).await?;
+        versions.sort_by_key(|f| std::cmp::Reverse((f.valid_from_ms, f.key)));
+        Ok(versions)
+    }
+
+    /// New words for a fact.
+    pub async fn edit(&self, id: &str, content: &str, now_ms: i64) -> Result<()> {
+        let content = redact(content.trim()).into_owned();
+        if content.is_empty() {
+            return Err(Error::Empty);
+        }
+        let fact = self.fact(id).await?;
+        let document = terms::Document::new(&content).on(&time::words(fact.valid_from_ms, &self.settings().zone));
+        let patch = FactPatch {
+            content: Some(FactWords { hash: terms::hash(&content), terms: document.finish(), content }),
+            ..FactPatch::default()
+        };
+        self.patch(id, patch, now_ms).await
+    }
+
+    /// Changes of a fact other than its words.
+    pub async fn patch(&self, id: &str, patch: FactPatch, now_ms: i64) -> Result<()> {
+        if let Some(kind) = patch.kind.as_ref().filter(|kind| !KINDS.contains(&kind.as_str())) {
+            return Err(Error::UnknownKind(kind.clone()));
+        }
+        let changed = self.store.edit_fact(id, patch, now_ms).await?;
+        if changed { Ok(()) } else { Err(Error::NoSuchMemory(id.to_owned())) }
+    }
+
+    /// Takes a fact out of quarantine.
+    pub async fn accept(&self, id: &str, now_ms: i64) -> Result<()> {
+        self.patch(id, FactPatch { status: Some("active".to_owned()), ..FactPatch::default() }, now_ms).await
+    }
+
+    /// Deletes for good: memory, index, and the words in the journal. What was forgotten is not learned again.
+    pub async fn forget(&self, what: Forget, now_ms: i64) -> Result<Forgotten> {
+        Ok(self.store.forget(what, now_ms).await?)
+    }
+
+    /// Deletes the memory with this id, as [`crate::Recalled::id`] names it.
+    pub async fn forget_id(&self, id: &str, now_ms: i64) -> Result<Forgotten> {
+        let window = id.strip_prefix('w').and_then(|n| n.parse().ok());
+        let what = window.map_or_else(|| Forget::Fact { id: id.to_owned(), history: true }, Forget::Window);
+        let gone = self.forget(what, now_ms).await?;
+        if gone == Forgotten::default() { Err(Error::NoSuchMemory(id.to_owned())) } else { Ok(gone) }
+    }
+}

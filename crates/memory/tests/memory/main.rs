@@ -1,0 +1,9 @@
+//! Memory from outside, in one test program: what it keeps, what it recalls, what it forgets.
+#![expect(clippy::expect_used, reason = "a test stops at what it did not expect")]
+
+mod common;
+mod facts;
+mod forget;
+mod languages;
+mod recall;
+mod statements;
