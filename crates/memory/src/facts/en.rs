@@ -32,6 +32,7 @@ patterns! {
     my_vague = r"(?i)^(?:question|point|guess|idea|issue|problem|error|code|bad|mistake|concern|understanding|apologies|thought|thanks|best|first|next|god|goodness)\b";
     the = r"(?i)^(?:the|this)\s+(?P<what>[\w'’ /-]{2,40}?)\s+(?:(?P<is>is|are)(?P<not> not| no longer|n'?t)?(?: now| called| named)?|(?P<isnt>isn'?t|aren'?t)|(?:has |have )?(?:been )?(?:changed|moved|renamed|rescheduled|postponed) to|will be)\s+(?P<value>[^;!]{1,80})";
     uses = r"(?i)\b(?P<who>we|our \w+(?: \w+)?|(?:the|this) (?:\w+ )?(?:project|repo|repository|codebase|service|backend|frontend|app|application|server|database|team|company|api|pipeline|site|product))\s+(?:now |currently |always |all |still |actually |only )*(?P<not>(?:don'?t|do not|doesn'?t|does not|no longer|never|aren'?t|are not|stopped) )?(?:are |is )?(?:use|uses|using|run|runs|running|deploy|deploys|deploying|target|targets|require|requires|support|supports|depend on|depends on|ship|ships|test|tests|host|hosts|build|builds)\s+(?P<what>[^,;!]{2,60})";
+    passing_state = r"(?i)^(?:\w+ing\b|broken|wrong|missing|empty|slow|slower|fast|down|up|ready|done|good|bad|great|fine|ok|okay|nice|correct|right|perfect|clear|unclear|weird|strange|red|late|here|there|gone|too\b|very\b|so\b|really\b|quite\b|a bit\b|a mess|still\b|just\b|only\b|also\b|in the way|full|sick|tired|fun|hard|easy)(?:\W|$)";
     decided = r"(?i)\bwe(?:'ve| have)?\s+(?:decided|agreed|chose|settled)\s+(?P<not>not |against )?(?:to |on |that )?(?P<what>[^;!]{3,80})";
 }
 
@@ -153,7 +154,7 @@ fn state(p: &Patterns, sentence: &str) -> Option<Statement> {
         let what = clause(group(&found, "what"));
         return Some(Statement::new("project_state").slot("use", what).value(what).negative(is(&found, "not")));
     }
-    if let Some(found) = p.my.captures(sentence).filter(|f| !p.my_vague.is_match(group(f, "what"))) {
+    if let Some(found) = p.my.captures(sentence).filter(|f| !p.my_vague.is_match(group(f, "what")) && lasting(p, f)) {
         return Some(attribute("semantic", &found));
     }
     if let Some(found) = p.am.captures(sentence) {
@@ -193,10 +194,15 @@ fn state(p: &Patterns, sentence: &str) -> Option<Statement> {
         let kind = if class == "like" || verb == "use" { "preference" } else { "semantic" };
         return Some(Statement::new(kind).slot(class, object).value(object).negative(negative));
     }
-    if let Some(found) = p.the.captures(sentence) {
+    if let Some(found) = p.the.captures(sentence).filter(|f| lasting(p, f)) {
         return Some(attribute("project_state", &found));
     }
     None
+}
+
+/// `is failing`, `is great` pass; what lasts is a name, a place, a date, a thing.
+fn lasting(p: &Patterns, found: &regex::Captures<'_>) -> bool {
+    !p.passing_state.is_match(group(found, "value"))
 }
 
 fn attribute(kind: &'static str, found: &regex::Captures<'_>) -> Statement {

@@ -36,3 +36,32 @@ async fn negation_and_correction_keep_their_sense() {
     }
     assert!(wrong.is_empty(), "{} of {} are wrong:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
 }
+
+#[tokio::test]
+async fn questions_tasks_small_talk_and_passing_states_are_no_facts() {
+    for text in [
+        "Can you fix the login page?",
+        "Fix the login page and run the tests.",
+        "The build is failing again.",
+        "The code is broken.",
+        "My head is spinning.",
+        "Thanks, that is great!",
+        "I want to know what time it is.",
+        "I have a question.",
+        "Write a poem about the sea.",
+        "What if I moved to Rome?",
+        "Suppose we use MongoDB.",
+        "Don't worry about it.",
+        "She said I like opera.",
+        "今天天气怎么样？",
+        "帮我写一首诗。",
+        "明日の天気は？",
+        "詩を書いてください。",
+        "もし明日雨なら中止です。",
+        "```\nI prefer tabs.\n```",
+    ] {
+        for sentence in text.lines().take(1) {
+            assert_eq!(metaclaw_memory::facts::understand(sentence), None, "{sentence}");
+        }
+    }
+}
