@@ -4,6 +4,8 @@
 mod common;
 mod facts;
 mod forget;
+#[cfg(unix)]
+mod kill;
 mod languages;
 mod recall;
 mod statements;
