@@ -55,7 +55,7 @@ pub fn first_config(answers: &Answers, random: &[u8; 24]) -> String {
     };
     format!(
         "\
-# Settings of MetaClaw. Every key, with what it does: metaclaw config show --all
+# Settings of MetaClaw. Every key, with what it does: metaclaw config show
 # Edit by hand, with `metaclaw config set KEY VALUE`, or in the app; comments stay.
 
 mode: {mode:<18} # auto | rl | skills_only

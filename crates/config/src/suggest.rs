@@ -2,7 +2,7 @@
 
 use crate::table::rows;
 
-/// The key that was probably meant.
+/// The key, or the section of keys, that was probably meant.
 pub(crate) fn nearest(path: &str) -> Option<&'static str> {
     let asked = path.to_ascii_lowercase().replace('-', "_");
     let leaf = leaf_of(&asked);
@@ -15,6 +15,13 @@ pub(crate) fn nearest(path: &str) -> Option<&'static str> {
         let score = moved.map_or(whole, |moved| whole.min(moved + usize::from(!known.starts_with("llm."))));
         if best.is_none_or(|(least, _)| score < least) {
             best = Some((score, known));
+        }
+        for (dot, _) in known.match_indices('.') {
+            let section = &known[..dot];
+            let score = distance(&asked, section);
+            if best.is_none_or(|(least, _)| score < least) {
+                best = Some((score, section));
+            }
         }
     }
     best.filter(|(score, known)| *score <= (known.len() / 3).clamp(1, 4)).map(|(_, known)| known)
@@ -56,4 +63,17 @@ fn distance(a: &str, b: &str) -> usize {
         }
     }
     table[a.len() * width + b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn keys_and_sections_are_suggested() {
+        assert_eq!(nearest("skills.topk"), Some("skills.top_k"));
+        assert_eq!(nearest("proxi"), Some("proxy"));
+        assert_eq!(nearest("scheduler.calender"), Some("scheduler.calendar"));
+        assert_eq!(nearest("entirely.different"), None);
+    }
 }

@@ -14,6 +14,7 @@ use tokio::sync::{Mutex, OnceCell};
 use crate::Clock;
 use crate::api::{Code, ConfigFinding, Problem, findings};
 use crate::run::Run;
+use crate::watch::{Mark, mark};
 
 /// How a running service ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub(crate) struct Reading {
     pub problem: Option<String>,
     /// Everything wrong or odd in the file.
     pub findings: Vec<ConfigFinding>,
+    /// Which version of the file this is. Taken before it was read: a later edit never passes unseen.
+    pub mark: Mark,
 }
 
 /// See the module. Cheap to clone.
@@ -195,11 +198,12 @@ impl Core {
     pub(crate) async fn reload(&self) {
         let _one = self.0.changing.lock().await;
         let (path, overrides) = (self.0.config_path.clone(), self.0.overrides.clone());
+        let mark = mark(&path);
         let Ok(read) = tokio::task::spawn_blocking(move || read(&path, &overrides)).await else { return };
         let before = self.reading();
         let now = match read {
             Ok(reading) => reading,
-            Err(error) => failed(&error, before.loaded.clone()),
+            Err(error) => Reading { mark, ..failed(&error, before.loaded.clone()) },
         };
         let changed = now.loaded.config.changed(&before.loaded.config);
         self.0.reading.store(Arc::new(now.clone()));
@@ -211,11 +215,12 @@ impl Core {
 
 /// Reads the file and puts what the command line says over it.
 pub(crate) fn read(path: &Path, overrides: &Overrides) -> Result<Reading, ConfigError> {
+    let mark = mark(path);
     let read = config::load(path);
     let findings = findings(&read);
     let mut loaded = read?;
     over(&mut loaded, overrides);
-    Ok(Reading { loaded, problem: None, findings })
+    Ok(Reading { loaded, problem: None, findings, mark })
 }
 
 /// What the command line says counts more than the file. Both values were checked by the command line's grammar.
@@ -243,7 +248,7 @@ pub(crate) fn failed(error: &ConfigError, loaded: Loaded) -> Reading {
         }
         _ => Ok(Loaded::default()),
     });
-    Reading { loaded, problem, findings }
+    Reading { loaded, problem, findings, mark: None }
 }
 
 /// A JSON value as it would be typed on a command line.

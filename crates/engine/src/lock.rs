@@ -74,7 +74,11 @@ impl HomeLock {
         self.file.set_len(0).map_err(io)?;
         self.file.rewind().map_err(io)?;
         self.file.write_all(&note).map_err(io)?;
-        std::fs::write(pid_file, holder.pid.to_string())
+        open(pid_file)
+            .and_then(|mut file| {
+                file.set_len(0)?;
+                file.write_all(holder.pid.to_string().as_bytes())
+            })
             .map_err(|source| LockError::Io { path: pid_file.to_path_buf(), source })?;
         self.pid_file = Some((pid_file.to_path_buf(), holder.pid));
         Ok(())

@@ -12,9 +12,9 @@ use crate::core::Core;
 const LOOK: Duration = Duration::from_secs(1);
 
 /// What tells one version of a file from the next.
-type Mark = Option<(SystemTime, u64, u64)>;
+pub(crate) type Mark = Option<(SystemTime, u64, u64)>;
 
-fn mark(path: &Path) -> Mark {
+pub(crate) fn mark(path: &Path) -> Mark {
     let meta = std::fs::metadata(path).ok()?;
     #[cfg(unix)]
     let inode = std::os::unix::fs::MetadataExt::ino(&meta);
@@ -26,15 +26,12 @@ fn mark(path: &Path) -> Mark {
 /// Rereads the config file whenever it changes, until `ending`.
 pub(crate) async fn config(core: Core, ending: CancellationToken) {
     let path = core.config_path().to_path_buf();
-    let mut known = mark(&path);
     loop {
         tokio::select! {
             () = ending.cancelled() => return,
             () = tokio::time::sleep(LOOK) => {}
         }
-        let now = mark(&path);
-        if now != known {
-            known = now;
+        if mark(&path) != core.reading().mark {
             core.reload().await;
         }
     }
