@@ -82,7 +82,7 @@ impl Product {
 
     /// An empty home without a config.
     pub fn bare() -> Self {
-        let root = tempfile::Builder::new().prefix("mc-").tempdir().expect("a temporary folder");
+        let root = tempfile::Builder::new().prefix("metaclaw-").tempdir().expect("a temporary folder");
         std::fs::create_dir_all(root.path().join("home")).expect("a home folder");
         Self { root, port: free_port(), child: None, starts: 0, env: Vec::new() }
     }

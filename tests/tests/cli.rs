@@ -93,7 +93,7 @@ async fn every_answer_is_there_as_json_and_as_text(#[case] args: &[&str], #[valu
 #[case::unknown_turn(&["turns", "show", "999"], 5)]
 #[case::unknown_skill(&["skills", "show", "no-such-skill"], 5)]
 #[case::not_running(&["stop"], 3)]
-#[case::wrong_value(&["config", "set", "proxy.port", "many"], 1)]
+#[case::wrong_value(&["config", "set", "proxy.port", "many"], 2)]
 #[tokio::test]
 async fn exit_codes_are_as_documented(#[case] args: &[&str], #[case] code: i32) {
     let provider = Provider::start().await;

@@ -157,6 +157,7 @@ impl Engine {
         let config_path = options.config.clone().unwrap_or_else(|| home.config_path());
         let reading = first_reading(&config_path, &options)?;
         let config = reading.loaded.config.clone();
+        let warnings = crate::run::warnings(&reading);
         options.log.mask(crate::run::secrets(&config));
         options.log.level(config.log.level.as_str());
         options.log.sizes(config.log.max_mb, config.log.keep_files);
@@ -248,6 +249,9 @@ impl Engine {
         tracing::info!(%addr, pid = holder.pid, mode = %config.mode, version = holder.version, "serving agents");
         if let Some(refused) = &listen.refused {
             tracing::warn!("{refused}");
+        }
+        for odd in warnings {
+            tracing::warn!("{odd}");
         }
         bus.keep(
             "service_started",

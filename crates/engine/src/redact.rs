@@ -54,7 +54,7 @@ fn secret_at(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     let rest = &bytes[at..];
     for prefix in PREFIXES {
         if rest.starts_with(prefix.as_bytes()) {
-            let end = at + prefix.len() + run(&rest[prefix.len()..]);
+            let end = at + prefix.len() + word(&rest[prefix.len()..]);
             if end - at - prefix.len() >= MIN_TAIL {
                 return Some((at, end));
             }
@@ -84,6 +84,12 @@ fn secret_at(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     None
 }
 
+/// Length of a key of one piece: it ends where a path or an assignment would go on.
+fn word(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|byte| is_key_byte(**byte) || **byte == b'.').count()
+}
+
+/// Length of any credential, padding included.
 fn run(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| is_key_byte(**byte) || matches!(byte, b'.' | b'=' | b'+' | b'/')).count()
 }

@@ -184,7 +184,7 @@ impl Core {
     }
 }
 
-fn warnings(reading: &Reading) -> Vec<String> {
+pub(crate) fn warnings(reading: &Reading) -> Vec<String> {
     let warning = |finding: &crate::api::ConfigFinding| {
         let fix = finding.fix.as_deref().map(|fix| format!(" ({fix})")).unwrap_or_default();
         format!("config.yaml line {}: {}: {}{fix}", finding.line, finding.key, finding.message)

@@ -119,6 +119,7 @@ fn hints(status: &Status) -> Vec<String> {
     if let Some(url) = &status.ui_url {
         notes.push(format!("Window: {url} (its token is in {}/control.token)", status.home));
     }
+    notes.extend(status.warnings.iter().cloned());
     notes.extend(status.later.iter().map(|later| format!("{}: {}.", later.what, later.note)));
     notes
 }
