@@ -102,7 +102,7 @@ struct Door {
 }
 
 impl HttpModel {
-    /// A provider as configured. `hop` names this process, see [`crate::Proxy::hop`].
+    /// A provider as configured. `hop` names this process, see [`crate::new_hop`].
     ///
     /// # Errors
     /// An address or header that HTTP cannot carry.

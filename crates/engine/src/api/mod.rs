@@ -1,5 +1,5 @@
 //! The control API, described once and served through three doors: in process, on the Unix socket, and on request on
-//! loopback TCP. Handlers read [`Core`]; their types are the wire's, and the OpenAPI file is made from them.
+//! loopback TCP. Handlers read `Core`; their types are the wire's, and the OpenAPI file is made from them.
 
 #[expect(unused_qualifications, reason = "written by the macro that describes the route")]
 mod config;
