@@ -8,9 +8,11 @@ pub(crate) const MASK: &str = "[secret]";
 
 /// Prefixes that announce a key; what follows must be at least [`MIN_TAIL`] key characters.
 const PREFIXES: &[&str] =
-    &["sk-", "pk-", "rk-", "gsk_", "xai-", "AIza", "ghp_", "gho_", "github_pat_", "hf_", "ya29.", "eyJ", "mc-", "AKIA"];
+    &["sk-", "pk-", "rk-", "gsk_", "xai-", "AIza", "ghp_", "gho_", "github_pat_", "hf_", "ya29.", "eyJ", OWN, "AKIA"];
 /// Words whose following value is a credential, compared without case.
 const LABELS: &[&str] = &["bearer ", "basic ", "api_key=", "api-key=", "apikey=", "token=", "password=", "x-api-key: "];
+/// The prefix of the keys that MetaClaw makes.
+const OWN: &str = "mc-";
 const MIN_TAIL: usize = 8;
 
 /// Masks every known secret of `known` (values of six characters or more) and every key-like word in `text`.
@@ -54,7 +56,9 @@ fn secret_at(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     let rest = &bytes[at..];
     for prefix in PREFIXES {
         if rest.starts_with(prefix.as_bytes()) {
-            let end = at + prefix.len() + word(&rest[prefix.len()..]);
+            // Keys of our own are one word: a path that begins like one is no key.
+            let tail = &rest[prefix.len()..];
+            let end = at + prefix.len() + if *prefix == OWN { word(tail) } else { run(tail) };
             if end - at - prefix.len() >= MIN_TAIL {
                 return Some((at, end));
             }
@@ -86,7 +90,7 @@ fn secret_at(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
 
 /// Length of a key of one piece: it ends where a path or an assignment would go on.
 fn word(bytes: &[u8]) -> usize {
-    bytes.iter().take_while(|byte| is_key_byte(**byte) || **byte == b'.').count()
+    bytes.iter().take_while(|byte| is_key_byte(**byte)).count()
 }
 
 /// Length of any credential, padding included.
@@ -102,6 +106,13 @@ fn is_key_byte(byte: u8) -> bool {
 mod tests {
     use super::*;
     use rstest::rstest;
+
+    #[test]
+    fn a_path_that_begins_like_a_key_of_ours_stays_and_keys_with_slashes_go_whole() {
+        assert_eq!(redact("/tmp/mc-x7Yq/home/config.yaml", &[]), "/tmp/mc-x7Yq/home/config.yaml");
+        assert_eq!(redact("key mc-Nwfex4CO9aNneit_h_wJp4 end", &[]), format!("key {MASK} end"));
+        assert_eq!(redact("key sk-abc/def+ghi= end", &[]), format!("key {MASK} end"));
+    }
 
     #[rstest]
     #[case("key sk-abcdefgh12345 used", "key [secret] used")]

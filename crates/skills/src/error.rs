@@ -40,7 +40,7 @@ pub enum Error {
         hint: Option<String>,
     },
     /// There is nothing in the trash under this id.
-    #[error("the trash has no entry `{id}`; `skills trash` lists what can be brought back")]
+    #[error("the trash has no entry `{id}`; `metaclaw skills log` lists what can be undone")]
     NotInTrash {
         /// The id asked for.
         id: String,

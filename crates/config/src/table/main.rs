@@ -123,7 +123,7 @@ section! {
         api_key: Secret = Secret::default(), SecretKind, Live;
         /// Names under which this machine is reached, besides its own addresses, e.g. box.local.
         allowed_hosts: Vec<String> = Vec::new(), List, Live;
-        /// Web pages that may call the port, e.g. `https://chat.example`. No page may unless it stands here.
+        /// Web pages that may call the port, e.g. `https://chat.example`. Other pages may not, but for those this machine itself serves; the key is asked of all.
         allowed_origins: Vec<String> = Vec::new(), List, Live;
         /// A session without a request for so many minutes has ended; 0 = only when the agent says so.
         session_idle_minutes: u32 = 30, int(0, 100_000), Live;
