@@ -1,6 +1,6 @@
 //! The one SQLite database: migrations, typed tables, one writer. No policy.
-//! The proxy appends finished turns (`begin` when the request arrives, `append` when the answer is complete); everybody else
-//! reads them back, and the engine ends, hides and deletes sessions. `memory` keeps its windows, facts and index here.
+//! The proxy hands in finished turns (`keep`: safe in the spool at once, in the database a moment later); everybody else reads
+//! them back, and the engine ends, hides and deletes sessions. `memory` keeps its windows, facts and index here.
 
 mod body;
 mod checkpoint;
@@ -12,6 +12,7 @@ mod migrate;
 mod read;
 mod session;
 mod sessions;
+mod spool;
 mod store;
 mod turn;
 mod writer;
@@ -24,5 +25,5 @@ pub use memory::{
     Posting, PostingRow, ScopeInfo, TailWindow, Window, decode,
 };
 pub use session::{EndReason, Session, SessionFilter, StateMatch};
-pub use store::{Options, Pending, Store};
+pub use store::{Kept, Options, Store};
 pub use turn::{Addition, Block, Kind, NewTurn, Outcome, Sampled, Scope, Turn, TurnFilter, TurnId, TurnSummary, Usage};

@@ -158,7 +158,7 @@ impl Store {
         }
         query.push(if filter.after.is_some() { " ORDER BY t.id LIMIT " } else { " ORDER BY t.id DESC LIMIT " });
         query.push_bind(if filter.limit == 0 { 50 } else { filter.limit });
-        let rows = query.build().fetch_all(&self.shared.readers).await;
+        let rows = query.build().fetch_all(self.settled().await).await;
         rows.and_then(|rows| rows.iter().map(summary).collect()).map_err(|e| self.shared.sqlx(&e))
     }
 
@@ -166,7 +166,7 @@ impl Store {
     pub async fn turn(&self, id: TurnId) -> Result<Option<Turn>> {
         let mut query = QueryBuilder::<Sqlite>::new(SUMMARY);
         query.push(REST).push(FROM).push(" WHERE t.id = ").push_bind(id.0);
-        let row = query.build().fetch_optional(&self.shared.readers).await;
+        let row = query.build().fetch_optional(self.settled().await).await;
         row.and_then(|row| row.as_ref().map(whole).transpose()).map_err(|e| self.shared.sqlx(&e))
     }
 
@@ -182,7 +182,7 @@ impl Store {
              FROM turns WHERE id IN (SELECT id FROM chain) ORDER BY body_depth",
         )
         .bind(id.0)
-        .fetch_all(&self.shared.readers)
+        .fetch_all(self.settled().await)
         .await;
         let chain: sqlx::Result<Vec<_>> = rows.and_then(|rows| rows.iter().map(link).collect());
         let chain = chain.map_err(|e| self.shared.sqlx(&e))?;
@@ -214,7 +214,7 @@ impl Store {
              WHERE session = (SELECT key FROM sessions WHERE id = ?) AND block_hash IS NOT NULL ORDER BY id",
         )
         .bind(session)
-        .fetch_all(&self.shared.readers)
+        .fetch_all(self.settled().await)
         .await;
         let mut blocks: Vec<Block> = rows
             .and_then(|rows| rows.iter().filter_map(|row| block(row).transpose()).collect())
@@ -235,7 +235,7 @@ impl Store {
              WHERE t.state = ? ORDER BY t.id DESC LIMIT 64",
         )
         .bind(state.to_be_bytes().to_vec())
-        .fetch_all(&self.shared.readers)
+        .fetch_all(self.settled().await)
         .await;
         let found = |row: &SqliteRow| {
             Ok(StateMatch {

@@ -1,7 +1,5 @@
 //! Sessions read and changed: lists, ends, privacy, deletion.
 
-use std::sync::atomic::Ordering;
-
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row as _, Sqlite};
 
@@ -30,7 +28,7 @@ impl Store {
     pub async fn session(&self, id: &str) -> Result<Option<Session>> {
         let mut query = QueryBuilder::<Sqlite>::new(COLUMNS);
         query.push(" WHERE id = ").push_bind(id);
-        let row = query.build().fetch_optional(&self.shared.readers).await;
+        let row = query.build().fetch_optional(self.settled().await).await;
         row.and_then(|row| row.as_ref().map(session).transpose()).map_err(|e| self.shared.sqlx(&e))
     }
 
@@ -53,7 +51,7 @@ impl Store {
             query.push(" AND last < ").push_bind(until);
         }
         query.push(" ORDER BY last DESC, id LIMIT ").push_bind(if filter.limit == 0 { 50 } else { filter.limit });
-        let rows = query.build().fetch_all(&self.shared.readers).await;
+        let rows = query.build().fetch_all(self.settled().await).await;
         rows.and_then(|rows| rows.iter().map(session).collect()).map_err(|e| self.shared.sqlx(&e))
     }
 
@@ -79,7 +77,7 @@ impl Store {
         // Looked up by a reader, so that the writer does not search; what has come alive meanwhile stays open.
         let idle: Vec<i64> = sqlx::query_scalar("SELECT key FROM sessions WHERE ended IS NULL AND last < ?")
             .bind(before_ms)
-            .fetch_all(&self.shared.readers)
+            .fetch_all(self.settled().await)
             .await
             .map_err(|e| self.shared.sqlx(&e))?;
         if idle.is_empty() {
@@ -152,8 +150,6 @@ impl Store {
                             bases.remove(&(id.clone(), true));
                             bases.remove(&(id.clone(), false));
                         }
-                        drop(bases);
-                        shared.deletions.fetch_add(1, Ordering::AcqRel);
                     }
                     Ok(deleted)
                 })

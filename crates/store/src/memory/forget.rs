@@ -2,8 +2,6 @@
 //! Deleted bytes are overwritten (`secure_delete`) and the log is emptied; what stays is a hash, so that it is not learned
 //! again.
 
-use std::sync::atomic::Ordering;
-
 use sqlx::{Row as _, SqliteConnection};
 
 use super::{index, scope_key, unpack};
@@ -150,9 +148,8 @@ impl Store {
                         }
                         sqlx::query("UPDATE memory_scopes SET indexed = 0 WHERE id = ?").bind(scope.as_str()).execute(&mut *conn).await?;
                     }
-                    // Whatever was begun before may stand on a body that is gone.
+                    // Nothing may be made to stand on a body that is gone.
                     shared.bases().clear();
-                    shared.deletions.fetch_add(1, Ordering::AcqRel);
                     Ok(done)
                 })
             })

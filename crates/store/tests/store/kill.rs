@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::common::{Home, turn};
 use bytes::Bytes;
-use metaclaw_store::{Kind, NewTurn, Options, Store, TurnId};
+use metaclaw_store::{NewTurn, Options, Store, TurnId};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -75,8 +75,7 @@ async fn child_appends() {
                 let words = format!("{session}-{n}");
                 body.push_str(&words);
                 let new = NewTurn { user_text: Some(words.clone()), ..turn(&session, n, 1) };
-                let pending = store.begin(&session, &Kind::Main, Bytes::from(body.clone()));
-                let id = store.append(new, pending).await.expect("appends");
+                let id = store.append(new, Bytes::from(body.clone())).await.expect("appends");
                 let mut out = std::io::stdout().lock();
                 writeln!(out, "ack {id} {words} end").and_then(|()| out.flush()).expect("says so");
             }
