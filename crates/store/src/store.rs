@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::blocks::Known;
 use crate::body::Bases;
 use crate::spool::{self, Left, Record, Spool};
 use crate::writer::{self, Op, Row};
@@ -53,7 +54,7 @@ impl Default for Options {
         Self {
             busy_timeout: Duration::from_secs(5),
             readers: 2,
-            queue: 256,
+            queue: 2048,
             base_bytes: 8 << 20,
             keyframe_every: 32,
             checkpoint_every: Duration::from_secs(1),
@@ -79,6 +80,8 @@ pub(crate) struct Shared {
     ops: Option<mpsc::Sender<Op>>,
     pub(crate) readers: SqlitePool,
     pub(crate) bases: Mutex<Bases>,
+    /// Injected texts that the database has.
+    pub(crate) known_blocks: Known,
     /// Where turns stand until they are in the database; `None` = read-only, or another process has it.
     pub(crate) spool: Option<Spool>,
     /// Turns handed to the writer that it has not done with.
@@ -171,6 +174,7 @@ impl Store {
             readers,
             bases: Mutex::new(Bases::new(options.base_bytes)),
             spool,
+            known_blocks: Known::default(),
             unsettled: AtomicUsize::new(0),
             stalled: Mutex::new(None),
             closing: CancellationToken::new(),
@@ -205,6 +209,7 @@ impl Store {
             readers,
             bases: Mutex::new(Bases::new(0)),
             spool: None,
+            known_blocks: Known::default(),
             unsettled: AtomicUsize::new(0),
             stalled: Mutex::new(None),
             closing: CancellationToken::new(),

@@ -13,6 +13,7 @@ use sqlx::{Arguments, Connection, SqliteConnection};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::blocks;
 use crate::body::{self, Base, Encoded};
 use crate::spool::{Left, Spool};
 use crate::store::{Shared, Unsettled, connect};
@@ -196,6 +197,8 @@ struct Writer {
 struct Ready {
     row: Box<Row>,
     encoded: Encoded,
+    /// Name of the injected text.
+    block: Option<u128>,
 }
 
 impl Writer {
@@ -242,6 +245,7 @@ impl Writer {
                     // Its base may be gone: another process may have had the database.
                     let rows = batch.into_iter().map(|ready| ready.row).collect();
                     self.shared.bases().clear();
+                    self.shared.known_blocks.forget();
                     batch = self.encode(rows).await;
                 }
                 Err(error) if batch.len() == 1 => {
@@ -307,7 +311,8 @@ impl Writer {
                     Err(_) => body::encode(&row.body, None, every),
                 },
             };
-            ready.push(Ready { row, encoded });
+            let block = row.turn.block.as_ref().map(|block| blocks::hash_of(&block.text));
+            ready.push(Ready { row, encoded, block });
         }
         ready
     }
@@ -344,6 +349,9 @@ impl Writer {
 
     /// One statement text, hence one trip to the connection's thread: begin, sessions, turns, commit.
     async fn execute(&mut self, rows: &[Ready]) -> sqlx::Result<()> {
+        let texts = rows.iter().filter_map(|ready| ready.block.zip(ready.row.turn.block.as_ref()));
+        let texts = texts.map(|(hash, block)| (hash, block.text.as_str()));
+        blocks::put(&mut self.conn, &self.shared, texts).await?;
         let next = match self.next {
             Some(next) => next,
             None => {
@@ -436,7 +444,12 @@ const SESSION_COLUMNS: usize = 6;
 
 /// What writes 1, 2, … `BATCH` rows. A main turn (`turns` > 0) opens its session again.
 static INSERTS: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let turn = format!("(?, (SELECT key FROM sessions WHERE id = ?){})", ", ?".repeat(COLUMNS.len()));
+    let value = |column: &&str| match *column {
+        "block" => ", (SELECT id FROM blocks WHERE hash = ?)",
+        _ => ", ?",
+    };
+    let values: String = COLUMNS.iter().map(value).collect();
+    let turn = format!("(?, (SELECT key FROM sessions WHERE id = ?){values})");
     let insert = |n: usize| {
         format!(
             "BEGIN IMMEDIATE;
@@ -526,7 +539,7 @@ fn bind_turn(args: &mut SqliteArguments, id: i64, ready: &Ready) -> Result<(), s
     args.add((!t.headers.is_empty()).then(|| serde_json::to_string(&t.headers)).transpose()?)?;
     let sampled = t.sampled.as_ref();
     args.add(sampled.and_then(|s| s.sampling.as_deref()))?;
-    args.add(t.block.as_ref().map(|b| b.text.as_str()))?;
+    args.add(hash(ready.block))?;
     args.add(t.user_text.as_deref())?;
     args.add(t.answer_text.as_deref())?;
     args.add(t.answer_json.as_deref())?;
