@@ -39,6 +39,8 @@ pub struct Options {
     pub keyframe_every: u32,
     /// How often what was committed is forced to disk and moved out of the write-ahead log.
     pub checkpoint_every: Duration,
+    /// How long after a commit turns that nobody waits for are gathered for the next one.
+    pub gather: Duration,
     /// How long the writer waits before it tries again to write to a database that could not be written.
     pub retry_every: Duration,
     /// Size of the write-ahead log, in pages of 4 KiB, from which the writer itself empties it; only a flood gets there.
@@ -58,6 +60,7 @@ impl Default for Options {
             base_bytes: 8 << 20,
             keyframe_every: 32,
             checkpoint_every: Duration::from_secs(1),
+            gather: Duration::from_millis(10),
             retry_every: Duration::from_secs(1),
             wal_pages: 16384,
             backups: 3,
@@ -229,6 +232,10 @@ impl Store {
 
     /// Takes a finished turn. When this returns, a killed process does not lose it; its number comes with the commit.
     pub async fn keep(&self, turn: NewTurn, body: Bytes) -> Result<Kept> {
+        self.hand_in(turn, body, false).await
+    }
+
+    async fn hand_in(&self, turn: NewTurn, body: Bytes, urgent: bool) -> Result<Kept> {
         let record = self.shared.spool.as_ref().map(|spool| (spool, Record::new(&turn, &body)));
         let ops = self.shared.ops()?;
         let room = match self.shared.stalled() {
@@ -238,7 +245,7 @@ impl Store {
         };
         let (tx, rx) = oneshot::channel();
         let _unsettled = Unsettled::new(&self.shared);
-        let mut row = Some((room, Box::new(Row { turn, body, spooled: None, answer: Some(tx), _unsettled })));
+        let mut row = Some((room, Box::new(Row { turn, body, spooled: None, urgent, answer: Some(tx), _unsettled })));
         let mut queue = |spooled: Option<i64>| {
             if let Some((room, mut row)) = row.take() {
                 row.spooled = spooled;
@@ -265,7 +272,7 @@ impl Store {
 
     /// Writes a finished turn. Resolves when it is committed.
     pub async fn append(&self, turn: NewTurn, body: Bytes) -> Result<TurnId> {
-        self.keep(turn, body).await?.await
+        self.hand_in(turn, body, true).await?.await
     }
 
     /// Resolves when everything handed in before is committed, or cannot be.
