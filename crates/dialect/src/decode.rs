@@ -73,24 +73,25 @@ impl Decoder {
 
     /// Ends an answer whose end marker never came, if the model had said why it stopped. False: it had not.
     pub(crate) fn end_without_marker(&mut self, seq: &mut Sequencer) -> bool {
-        let finished = match self {
-            Self::Chat(chat) => chat.finish_seen(),
-            Self::Responses(_) => false,
-            Self::Messages(messages) => messages.finish_seen(),
-        };
+        let finished = self.finish_seen();
         if finished {
             self.done(seq);
         }
         finished
     }
 
-    /// Whether the model gave a reason for its end, which makes an empty answer a real one.
-    pub(crate) fn reason_seen(&self) -> bool {
+    /// Whether the model has told why it stopped ahead of the end marker. In Responses the marker tells it.
+    pub(crate) fn finish_seen(&self) -> bool {
         match self {
             Self::Chat(chat) => chat.finish_seen(),
-            Self::Responses(_) => true,
+            Self::Responses(_) => false,
             Self::Messages(messages) => messages.finish_seen(),
         }
+    }
+
+    /// Whether the model gave a reason for its end, which makes an empty answer a real one.
+    pub(crate) fn reason_seen(&self) -> bool {
+        matches!(self, Self::Responses(_)) || self.finish_seen()
     }
 
     /// Whether token counts may still come after the end marker.

@@ -186,6 +186,12 @@ impl Relay {
         self.ended && self.error.is_none() && self.decoder.usage_may_follow()
     }
 
+    /// The model has said all it had to say, even if the end marker has not come yet.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        self.error.is_none() && (self.ended || self.decoder.finish_seen())
+    }
+
     /// The answer so far.
     #[must_use]
     pub fn answer(&self) -> &Answer {

@@ -51,7 +51,7 @@ pub struct Message {
     /// A user's message with words of the user's own, beside what the agent wrapped around them.
     pub has_words: bool,
     /// A user's message with words, an image or a file: something a person sent.
-    from_user: bool,
+    pub from_user: bool,
     /// Holds tool calls.
     calls: bool,
     /// Holds tool results.
@@ -371,7 +371,7 @@ impl Reading {
                 message.calls = true;
                 current.id(id);
             }
-            Part::Result(_) | Part::Media | Part::Other => {}
+            Part::Result(_) | Part::Media(_) | Part::Other => {}
         });
     }
 
@@ -408,15 +408,25 @@ impl Reading {
                 results = true;
                 current.id(id);
             }
-            Part::Media => {
+            Part::Media(_) => {
                 media = true;
                 *has_images = true;
             }
             Part::Other => {}
         });
         let role = if role == Role::User && results && !words && !media { Role::Tool } else { role };
+        if role == Role::User && media && !words {
+            // A picture alone is named by what it shows: cache marks come and go.
+            read::parts_of(item, shape, &mut |part| {
+                if let Part::Media(part) = part {
+                    part.members()
+                        .filter(|(key, _)| !key.is_text("type") && !key.is_text("cache_control"))
+                        .for_each(|(_, value)| self.current.plain_text(value.raw()));
+                }
+            });
+        }
         let fallback = (role != Role::Assistant).then(|| item.raw());
-        let hash = current.finish(role, fallback);
+        let hash = self.current.finish(role, fallback);
         self.messages.push(Message {
             index: self.messages.len(),
             role,

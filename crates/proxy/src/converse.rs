@@ -18,7 +18,7 @@ use crate::Proxy;
 use crate::conversation::Conversation;
 use crate::forward::{Head, Question, collect_answer, error_response};
 use crate::gate::Pass;
-use crate::identify::{Who, automatic_id, identify};
+use crate::identify::{Who, automatic_id, identify, session_number};
 use crate::inject;
 use crate::model::{Endpoint, Route};
 use crate::record::{Ending, Record, Recorded, micros};
@@ -296,7 +296,9 @@ impl Proxy {
     /// The session a request belongs to: in memory, in the journal, or a new one.
     async fn session_of(&self, who: &Who, talk: &Conversation, request: &Request) -> Arc<str> {
         crate::recall::session_of(self, who, talk, || {
-            automatic_id(request.model().as_deref(), self.deps.clock.random())
+            let clock = &self.deps.clock;
+            let number = session_number(clock.now_ms(), clock.random(), &self.last_session);
+            automatic_id(request.model().as_deref(), number)
         })
         .await
     }

@@ -125,12 +125,18 @@ impl Record {
         turn.weight_version = ending.weight_version;
         let mut states = (None, None);
         if let Some(answer) = &ending.answer {
-            if self.who.kind.is_main() && ending.outcome == Outcome::Ok {
+            // What an agent got before it went away, or before its provider did, may be what it goes on from.
+            let goes_on = ending.outcome == Outcome::Ok || !answer.blocks.is_empty();
+            if self.who.kind.is_main() && goes_on {
                 let after = chain(self.talk.state, answer_hash(answer));
                 let named =
                     (self.client == Dialect::Responses && !answer.id.is_empty()).then(|| response_state(&answer.id));
                 // A conversation that lies at the provider goes on by the answer's id, every other one by its messages.
-                states = if self.talk.remote { (named.or(Some(after)), Some(after)) } else { (Some(after), named) };
+                states = if self.talk.remote.is_some() {
+                    (named.or(Some(after)), Some(after))
+                } else {
+                    (Some(after), named)
+                };
             }
             turn.stop = Some(stop_name(answer));
             turn.usage = usage(answer);

@@ -377,22 +377,24 @@ impl Body for AgentStream {
 }
 
 impl Drop for AgentStream {
-    /// The agent went away: what was said so far is recorded, what is being recorded gets there.
+    /// The agent went away: what was said so far is recorded, what is being recorded gets there. Many agents stop
+    /// reading when the model has told why it stopped; that is the end of a good answer.
     fn drop(&mut self) {
         match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Flowing(Flow { body, relay, weight_version, .. }) => {
+            Stage::Flowing(Flow { body, relay, weight_version, conceal }) => {
                 drop(body);
+                let answered = relay.is_answered();
                 let reason = "the agent went away".to_owned();
-                let finished = relay.finish(End::Cut { reason: reason.clone() });
+                let finished = relay.finish(if answered { End::Clean } else { End::Cut { reason: reason.clone() } });
+                let problem = finished.problem.map(|problem| conceal.text(problem));
+                let (outcome, error) = match finished.error {
+                    None => (Outcome::Ok, problem),
+                    Some(_) if answered => (Outcome::Cut, problem),
+                    Some(_) => (Outcome::Cancelled, Some(reason)),
+                };
                 if let Some(record) = self.record.take() {
-                    let ending = Ending {
-                        outcome: Outcome::Cancelled,
-                        status: 200,
-                        error: Some(reason),
-                        answer: Some(finished.answer),
-                        weight_version,
-                    };
-                    drop(record.close(ending));
+                    let answer = Some(finished.answer);
+                    drop(record.close(Ending { outcome, status: 200, error, answer, weight_version }));
                 }
             }
             // The record, if it is still open, closes itself; a row under way gets there.

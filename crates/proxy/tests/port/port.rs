@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -25,17 +26,25 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
-/// A clock that stands still, and counts instead of drawing lots.
-pub(crate) struct TestClock(Mutex<u64>);
+/// A clock that stands still until the test moves it, and counts instead of drawing lots.
+#[derive(Default)]
+pub(crate) struct TestClock {
+    ahead: AtomicI64,
+    lots: AtomicU64,
+}
+
+impl TestClock {
+    pub(crate) fn forward(&self, ms: i64) {
+        self.ahead.fetch_add(ms, Ordering::Relaxed);
+    }
+}
 
 impl Clock for TestClock {
     fn now_ms(&self) -> i64 {
-        1_790_000_000_000
+        1_790_000_000_000 + self.ahead.load(Ordering::Relaxed)
     }
     fn random(&self) -> u64 {
-        let mut n = self.0.lock().unwrap();
-        *n += 1;
-        *n
+        self.lots.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 
@@ -182,6 +191,7 @@ pub(crate) struct Port {
     pub(crate) store: Store,
     pub(crate) settings: Arc<ArcSwap<Settings>>,
     pub(crate) events: broadcast::Receiver<Event>,
+    pub(crate) clock: Arc<TestClock>,
     pub(crate) deps: Deps,
     _folder: Arc<tempfile::TempDir>,
 }
@@ -202,6 +212,7 @@ pub(crate) async fn port_with(
     let (tx, events) = broadcast::channel(64);
     let settings = Arc::new(ArcSwap::from_pointee(settings));
     let fallback = fallback.map(|f| f.clone() as Arc<dyn Model>);
+    let clock = Arc::new(TestClock::default());
     let deps = Deps {
         settings: settings.clone(),
         upstream: Arc::new(ArcSwap::from_pointee(Ok(Route { primary: model.clone(), fallback }))),
@@ -210,11 +221,11 @@ pub(crate) async fn port_with(
         events: tx,
         tracker,
         cancel,
-        clock: Arc::new(TestClock(Mutex::new(0))),
+        clock: clock.clone(),
         hop: "hop-1".into(),
     };
     let proxy = Proxy::new(deps.clone());
-    Port { router: proxy.router(), proxy, store, settings, events, deps, _folder: folder }
+    Port { router: proxy.router(), proxy, store, settings, events, clock, deps, _folder: folder }
 }
 
 pub(crate) struct Got {

@@ -108,6 +108,48 @@ async fn an_agent_that_goes_away_ends_the_exchange_and_leaves_what_was_said() {
 }
 
 #[tokio::test]
+async fn an_agent_that_reads_no_further_than_the_stop_reason_has_a_finished_turn() {
+    let stop = |text: &str| bytes::Bytes::from(text.to_owned());
+    let message = |kind: &str, rest: &str| format!("event: {kind}\ndata: {{\"type\":\"{kind}\"{rest}}}\n\n");
+    let messages = [
+        message(
+            "message_start",
+            r#","message":{"id":"m1","role":"assistant","model":"up","content":[],"usage":{"input_tokens":3,"output_tokens":1}}"#,
+        ),
+        message("content_block_start", r#","index":0,"content_block":{"type":"text","text":""}"#),
+        message("content_block_delta", r#","index":0,"delta":{"type":"text_delta","text":"Fine."}"#),
+        message("content_block_stop", r#","index":0"#),
+        message("message_delta", r#","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}"#),
+    ];
+    let all = String::from_utf8_lossy(&finish()).into_owned();
+    let chat_end = all.split_inclusive("\n\n").next().unwrap().to_owned();
+    for (upstream, path, chunks) in [
+        (Dialect::Chat, "/v1/chat/completions", vec![chunk("Fine."), stop(&chat_end)]),
+        (Dialect::Messages, "/v1/messages", messages.iter().map(|m| stop(m)).collect()),
+    ] {
+        let model = Arc::new(Fake::new(upstream));
+        let provider = model.streams();
+        let mut port = port(&model, Settings::default()).await;
+        for chunk in chunks.iter().cloned() {
+            provider.unbounded_send(Ok(chunk)).unwrap();
+        }
+        let (_, mut body) = open(&port, path).await;
+        for _ in 0..chunks.len() {
+            next(&mut body).await.unwrap();
+        }
+        drop(body);
+        let Event::TurnFinished(turn) = port.event().await else { panic!("no turn") };
+        assert_eq!(turn.outcome, Outcome::Ok, "{upstream}");
+        let row = port.store.turn(turn.id).await.unwrap().unwrap();
+        assert_eq!((row.answer_text.as_deref(), row.summary.error), (Some("Fine."), None));
+        // The conversation goes on in its session, with what was added before.
+        let talk = json!({"model": "m", "max_tokens": 9, "messages": [user("hi"), crate::port::assistant("Fine."), user("more")]});
+        let got = port.ask("POST", path, &[], talk.to_string()).await;
+        assert_eq!((got.session(), got.header("x-metaclaw-turn")), (turn.session.to_string(), "2"));
+    }
+}
+
+#[tokio::test]
 async fn an_agent_that_goes_away_before_the_answer_is_recorded_too() {
     for stream in [false, true] {
         let model = chat();
