@@ -62,7 +62,7 @@ pub struct Deps {
     pub events: broadcast::Sender<Event>,
     /// Owner of everything that outlives its request.
     pub tracker: TaskTracker,
-    /// Ends the background work.
+    /// Ends the background work, and the answers that still run: their agents are told.
     pub cancel: CancellationToken,
     /// Wall time and randomness.
     pub clock: Arc<dyn Clock>,

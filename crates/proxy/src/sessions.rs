@@ -510,3 +510,65 @@ impl Table {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn who() -> Who {
+        Who { agent: "a".into(), session: None, echo: false, kind: Kind::Main, done: false, scope: Scope::default() }
+    }
+
+    fn enter(sessions: &Sessions, id: &str) {
+        sessions.enter(&id.into(), &who(), &Conversation::default(), Instant::now());
+    }
+
+    fn leave(sessions: &Sessions, id: &str) {
+        let end = End { outcome: Outcome::Ok, states: [None; 2] };
+        sessions.leave(&id.into(), &Kind::Main, &Conversation::default(), end, Instant::now());
+    }
+
+    #[test]
+    fn the_longest_unused_sessions_go_first_and_those_under_way_stay() {
+        let sessions = Sessions::default();
+        enter(&sessions, "under way");
+        for n in 0..CAPACITY - 1 {
+            enter(&sessions, &n.to_string());
+            leave(&sessions, &n.to_string());
+        }
+        // The oldest speaks again.
+        enter(&sessions, "0");
+        leave(&sessions, "0");
+        for n in 0..10 {
+            enter(&sessions, &format!("new {n}"));
+            leave(&sessions, &format!("new {n}"));
+        }
+        assert_eq!(sessions.len(), CAPACITY);
+        let known = |id: &str| sessions.table().sessions.contains_key(id);
+        assert!(known("under way") && known("0") && known("new 0") && known("11"));
+        assert!((1..=10).all(|n| !known(&n.to_string())));
+    }
+
+    #[test]
+    fn the_order_of_silence_takes_no_more_room_than_the_sessions() {
+        let sessions = Sessions::default();
+        for n in 0..10_000 {
+            let id = (n % 3).to_string();
+            enter(&sessions, &id);
+            leave(&sessions, &id);
+        }
+        assert!(sessions.table().quiet.len() <= 2 * 3 + 65);
+    }
+
+    #[test]
+    fn a_table_full_of_requests_under_way_takes_more() {
+        let sessions = Sessions::default();
+        for n in 0..CAPACITY + 5 {
+            enter(&sessions, &n.to_string());
+        }
+        assert_eq!(sessions.len(), CAPACITY + 5);
+        (0..CAPACITY + 5).for_each(|n| leave(&sessions, &n.to_string()));
+        enter(&sessions, "new");
+        assert_eq!(sessions.len(), CAPACITY);
+    }
+}

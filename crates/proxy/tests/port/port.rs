@@ -68,6 +68,8 @@ pub(crate) struct Fake {
     pub(crate) quirks: Quirks,
     pub(crate) model_id: Option<&'static str>,
     pub(crate) secret: Option<&'static str>,
+    /// The agents' own credentials go to it.
+    pub(crate) caller: bool,
     pub(crate) headers: Mutex<HeaderMap>,
 }
 
@@ -81,6 +83,7 @@ impl Fake {
             quirks: Quirks::default(),
             model_id: None,
             secret: None,
+            caller: false,
             headers: Mutex::default(),
         }
     }
@@ -129,6 +132,9 @@ impl Model for Fake {
     }
     fn model_for<'a>(&'a self, asked: Option<&'a str>) -> Option<Cow<'a, str>> {
         self.model_id.or(asked).map(Cow::Borrowed)
+    }
+    fn takes_caller_credentials(&self) -> bool {
+        self.caller
     }
     fn secrets(&self) -> Vec<&str> {
         self.secret.into_iter().collect()
@@ -208,7 +214,7 @@ pub(crate) async fn port_with(
 ) -> Port {
     let (tracker, cancel) = (TaskTracker::new(), CancellationToken::new());
     let path = folder.path().join("journal.db");
-    let store = Store::open(&path, store::Options::default(), &tracker, cancel.clone()).await.unwrap();
+    let store = Store::open(&path, store::Options::default(), &tracker, CancellationToken::new()).await.unwrap();
     let (tx, events) = broadcast::channel(64);
     let settings = Arc::new(ArcSwap::from_pointee(settings));
     let fallback = fallback.map(|f| f.clone() as Arc<dyn Model>);

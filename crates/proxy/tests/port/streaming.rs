@@ -335,3 +335,48 @@ async fn a_whole_answer_to_a_stream_request_becomes_a_stream() {
         assert_eq!(port.turns().await[0].outcome, Outcome::Ok);
     }
 }
+
+#[tokio::test]
+async fn agents_are_told_when_the_service_is_stopped_under_their_answer() {
+    for (path, event) in [
+        ("/v1/chat/completions", "data: {\"error\""),
+        ("/v1/messages", "event: error"),
+        ("/v1/responses", "response.failed"),
+    ] {
+        let model = chat();
+        let provider = model.streams();
+        let mut port = port(&model, Settings::default()).await;
+        provider.unbounded_send(Ok(chunk("half an ans"))).unwrap();
+        let (status, mut body) = open(&port, path).await;
+        assert_eq!(status, 200);
+        next(&mut body).await.unwrap();
+        port.deps.cancel.cancel();
+        let mut all = Vec::new();
+        while let Some(more) = next(&mut body).await {
+            all.extend_from_slice(&more);
+        }
+        let text = String::from_utf8(all).unwrap();
+        assert!(text.contains(event) && text.contains("being stopped"), "{text}");
+        let Event::TurnFinished(turn) = port.event().await else { panic!("no turn") };
+        assert_eq!(turn.outcome, Outcome::Cut);
+        // One that waits for its first byte gets a proper error.
+        let _silent = model.streams();
+        let (status, _) = open(&port, path).await;
+        assert_eq!(status, 502);
+    }
+}
+
+#[tokio::test]
+async fn a_whole_answer_that_breaks_off_is_told_as_such() {
+    let model = chat();
+    let provider = model.streams();
+    let port = port(&model, Settings::default()).await;
+    let whole = whole(Dialect::Chat, "half");
+    provider.unbounded_send(Ok(whole[..whole.len() / 2].to_owned().into())).unwrap();
+    provider.unbounded_send(Err(BodyError("connection reset".into()))).unwrap();
+    let (status, mut body) = open(&port, "/v1/chat/completions").await;
+    assert_eq!(status, 502);
+    let told = String::from_utf8(next(&mut body).await.unwrap().to_vec()).unwrap();
+    assert!(told.contains("connection reset") && !told.contains("JSON"), "{told}");
+    assert!(port.turns().await[0].error.as_deref().unwrap().contains("connection reset"));
+}
