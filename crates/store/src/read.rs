@@ -13,7 +13,7 @@ use crate::{
 
 const SUMMARY: &str = "SELECT t.id, s.id AS session, t.agent, kind, turn_no, step, dialect, upstream_dialect, upstream, model_asked, \
     model_sent, t.started, first_byte, finished, status, outcome, error, stop, usage_input, usage_output, usage_cache_read, \
-    usage_cache_write, usage_reasoning, additions, user_text, body_len, weight_version, skill_generation, next_turn, \
+    usage_cache_write, usage_reasoning, additions, user_text, body_len, weight_version, skill_generation, \
     user_id, workspace_id, memory_scope";
 const REST: &str = ", headers, block_hash, block_nth, block, answer_text, answer, prior_state, state, sampling, \
     prompt_ids, sampled_ids, sampled_logprobs";
@@ -82,7 +82,6 @@ fn summary(row: &SqliteRow) -> sqlx::Result<TurnSummary> {
         request_len: row.try_get::<i64, _>("body_len")?.cast_unsigned(),
         weight_version: row.try_get("weight_version")?,
         skill_generation: row.try_get("skill_generation")?,
-        next_turn: row.try_get::<Option<i64>, _>("next_turn")?.map(TurnId),
         scope: Scope {
             user_id: row.try_get("user_id")?,
             workspace_id: row.try_get("workspace_id")?,

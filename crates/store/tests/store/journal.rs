@@ -88,7 +88,6 @@ async fn a_turn_comes_back_as_it_was_given() {
     assert_eq!(got.summary.request_len, 15);
     assert_eq!((got.summary.weight_version, got.summary.skill_generation), (Some(7), Some(9)));
     assert_eq!(got.summary.scope, given.scope);
-    assert_eq!(got.summary.next_turn, None);
     assert_eq!((got.headers, got.block), (given.headers, given.block));
     assert_eq!((got.answer_text, got.answer_json), (given.answer_text, given.answer_json));
     assert_eq!((got.prior_state, got.state_hash), (given.prior_state, given.state_hash));
