@@ -28,7 +28,7 @@ async fn a_signal_ends_it_in_every_mode(
     assert!(!product.home().join("control.sock").exists(), "the socket was left behind");
 }
 
-/// A stream that is nearly done gets its end; one that never ends does not hold the stop up.
+/// A stream that is nearly done gets its end; one that never ends does not hold the stop up, and its agent is told.
 #[tokio::test]
 async fn a_running_stream_is_finished_and_a_hanging_one_is_cut() {
     let provider = Provider::start().await;
@@ -55,6 +55,11 @@ async fn a_running_stream_is_finished_and_a_hanging_one_is_cut() {
     let said = product.ended().await;
     assert!(start.elapsed() < Duration::from_secs(11), "{:?}", start.elapsed());
     assert_eq!(said.code, 0, "{said:#?}");
+    let mut last = String::new();
+    while let Some(event) = hanging.event().await.expect("a proper end") {
+        last = event.data;
+    }
+    assert!(last.contains("\"error\"") && last.contains("being stopped"), "{last}");
 
     let turns = product.turns().await;
     let outcome = |text: &str| turns.iter().find(|t| t["user_text"] == text).map(|t| t["outcome"].clone());

@@ -7,9 +7,10 @@ use std::ops::Range;
 use bytes::{Bytes, BytesMut};
 use serde_json::Value;
 
-use crate::decode::{self, Decoder, Seen, upstream_fault};
+use crate::decode::{self, Decoder, Decoding, Seen, upstream_fault};
 use crate::encode::{self, Encoder, Wire};
 use crate::ir::{Answer, Event, Fold, Stop};
+use crate::json::read_lossy;
 use crate::sequence::Sequencer;
 use crate::sse::{Frame, Splitter};
 use crate::{ApiError, Dialect};
@@ -105,6 +106,8 @@ pub struct Relay {
     sent: bool,
     error: Option<ApiError>,
     problem: Option<String>,
+    /// A part of the answer could not be read, and the client did not get it either.
+    lost: bool,
 }
 
 #[derive(Debug)]
@@ -138,6 +141,7 @@ impl Relay {
             sent: false,
             error: None,
             problem: None,
+            lost: false,
             spec,
         }
     }
@@ -186,6 +190,12 @@ impl Relay {
         self.ended && self.error.is_none() && self.decoder.usage_may_follow()
     }
 
+    /// The model has said all it had to say, even if the end marker has not come yet.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        self.error.is_none() && (self.ended || self.decoder.finish_seen())
+    }
+
     /// The answer so far.
     #[must_use]
     pub fn answer(&self) -> &Answer {
@@ -197,7 +207,7 @@ impl Relay {
     pub fn finish(mut self, end: End) -> Finished {
         let mut out = Vec::new();
         match std::mem::replace(&mut self.mode, Mode::Events) {
-            Mode::Whole(body) => self.finish_whole(&body.freeze(), &mut out),
+            Mode::Whole(body) => self.finish_whole(&body.freeze(), end, &mut out),
             Mode::Undecided(_) | Mode::Events => self.finish_events(end, &mut out),
         }
         if let Some(error) = &self.error {
@@ -258,7 +268,10 @@ impl Relay {
         match seen {
             Seen::Terminal => self.ended = true,
             Seen::Garbage => {
-                self.problem.get_or_insert_with(|| format!("a stream event is not JSON: {}", excerpt(data)));
+                let problem = format!("a stream event is not JSON: {}", excerpt(data));
+                // Whatever it was a part of is lost to a client of another dialect.
+                self.lost |= self.encoder.is_some() && data.trim_ascii_start().starts_with(b"{");
+                self.problem.get_or_insert(problem);
             }
             _ => {}
         }
@@ -303,7 +316,7 @@ impl Relay {
             return;
         }
         let mut encoder = Encoder::new(&self.spec);
-        if let (Encoder::Responses(machine), Decoder::Responses(decoder)) = (&mut encoder, &self.decoder)
+        if let (Encoder::Responses(machine), Decoding::Responses(decoder)) = (&mut encoder, &self.decoder.dialect)
             && self.seq.started()
         {
             // The failed response names what came before it.
@@ -383,14 +396,22 @@ impl Relay {
                 End::Clean => upstream_fault("the provider's answer is empty or not an event stream"),
             });
         }
+        if self.lost {
+            return Some(upstream_fault(self.problem.as_deref().unwrap_or("a part of the answer could not be read")));
+        }
         if !self.seq.has_content() && !self.decoder.reason_seen() {
             return Some(upstream_fault("the provider ended the stream without an answer"));
         }
         (self.encoder.is_some() && is_hollow(self.fold.answer())).then(hollow)
     }
 
-    fn finish_whole(&mut self, body: &Bytes, out: &mut Vec<u8>) {
-        match read_whole(&self.spec, body) {
+    fn finish_whole(&mut self, body: &Bytes, end: End, out: &mut Vec<u8>) {
+        // What broke off is told as such, not as the odd text that is there; unless all of it is there.
+        let answer = read_whole(&self.spec, body).map_err(|error| match end {
+            End::Cut { reason } => upstream_fault(reason),
+            End::Clean => error,
+        });
+        match answer {
             Ok(answer) => {
                 let mut encoder = Encoder::new(&self.spec);
                 for event in answer.events() {
@@ -475,9 +496,22 @@ pub fn relay_whole(spec: &RelaySpec, body: &Bytes) -> Result<(Bytes, Answer), Ap
     Ok((Bytes::from(out), answer))
 }
 
+/// The body of a run that a Responses provider reports as failed, for a client of the same dialect: it says all the
+/// client has to know, and comes with status 200, which no client tries again.
+#[must_use]
+pub fn failed_run(spec: &RelaySpec, body: &Bytes) -> Option<Bytes> {
+    if (spec.upstream, spec.client) != (Dialect::Responses, Dialect::Responses) {
+        return None;
+    }
+    let run: Value = read_lossy(body, None).ok()?;
+    let failed = run.get("status")? == "failed" && run.get("id").is_some_and(Value::is_string);
+    let wire = Wire::new(spec);
+    failed.then(|| if wire.adds_session() { wire.body(body.to_vec()).into() } else { body.clone() })
+}
+
 fn read_whole(spec: &RelaySpec, body: &[u8]) -> Result<Answer, ApiError> {
     let text = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
-    let Ok(Value::Object(object)) = serde_json::from_slice(text) else { return Err(not_json(text)) };
+    let Ok(Value::Object(object)) = read_lossy(text, None) else { return Err(not_json(text)) };
     let answer = decode::whole(spec.upstream, &object)?;
     if spec.upstream != spec.client && is_hollow(&answer) {
         return Err(hollow());

@@ -25,7 +25,9 @@ use crate::serve::Lifeline;
 use crate::{Clock, api, doors, port, serve, watch as changes};
 
 /// How long running answers may take to end by themselves.
-const DRAIN: Duration = Duration::from_secs(6);
+const DRAIN: Duration = Duration::from_millis(5500);
+/// How long the error events may take that end what runs after that.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How long cut answers may take to be recorded.
 const RECORD: Duration = Duration::from_secs(2);
 /// How long the doors and background tasks may take to end.
@@ -340,7 +342,13 @@ impl Engine {
         run.bus.keep("service_stopping", json!({}));
         self.agent.quit.cancel();
         self.agent.tasks.close();
-        if tokio::time::timeout(DRAIN, self.agent.tasks.wait()).await.is_err() {
+        let mut drained = tokio::time::timeout(DRAIN, self.agent.tasks.wait()).await;
+        if drained.is_err() {
+            // Agents whose answers still run are told before the connections go.
+            self.proxy_cancel.cancel();
+            drained = tokio::time::timeout(LAST_WORDS, self.agent.tasks.wait()).await;
+        }
+        if drained.is_err() {
             tracing::warn!(open = self.agent.tasks.len(), "cutting answers that did not end in time");
             self.agent.kill.cancel();
             let _ = tokio::time::timeout(CLOSE, self.agent.tasks.wait()).await;

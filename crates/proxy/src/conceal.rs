@@ -1,5 +1,5 @@
 //! Providers repeat keys in their errors ("incorrect API key provided: sk-…"). Nothing of that reaches agents, journal or
-//! log: `forward` and `stream` pass every error through here.
+//! log: `forward`, `stream` and `other` pass every error through here.
 
 use std::sync::Arc;
 

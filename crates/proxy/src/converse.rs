@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use bytes::Bytes;
-use dialect::{ApiError, Dialect, ErrorKind, Relay, RelaySpec, Request, relay_whole, user_words};
+use dialect::{ApiError, Dialect, ErrorKind, Relay, RelaySpec, Request, failed_run, relay_whole, user_words};
 use futures::FutureExt;
 use store::{NewTurn, Outcome};
 use tokio::time::Instant;
@@ -18,7 +18,7 @@ use crate::Proxy;
 use crate::conversation::Conversation;
 use crate::forward::{Head, Question, collect_answer, error_response};
 use crate::gate::Pass;
-use crate::identify::{Who, automatic_id, identify};
+use crate::identify::{Who, automatic_id, identify, session_number};
 use crate::inject;
 use crate::model::{Endpoint, Route};
 use crate::record::{Ending, Record, Recorded, micros};
@@ -69,6 +69,7 @@ pub(crate) async fn converse(
         }
     };
     let mut turn = enter(proxy, settings, request, parts, pass, started).await;
+    turn.record.asked(&turn.question.first_asked(&route));
     turn.record.timings.prepare_us = micros(started.elapsed());
     if turn.question.request.stream() { turn.stream(route).await } else { turn.whole(route).await }
 }
@@ -221,11 +222,17 @@ impl Turn {
                 let custom_tools = custom_tools(&question, upstream);
                 let spec = RelaySpec { upstream, custom_tools, ..spec };
                 let body = collect_answer(answering.reply.body, settings.stream_idle).await;
-                let answer = body.map_err(broken).and_then(|body| relay_whole(&spec, &body)).map_err(|mut error| {
+                let answer = body
+                    .map_err(|reason| (broken(reason), None))
+                    .and_then(|body| relay_whole(&spec, &body).map_err(|error| (error, failed_run(&spec, &body))));
+                let answer = answer.map_err(|(mut error, run)| {
                     error.message = answering.conceal.text(error.message);
-                    error
+                    if run.is_some() {
+                        error.status = 200;
+                    }
+                    Failure { error, raw: run.map(|run| answering.conceal.bytes(run)) }
                 });
-                (answer.map_err(Failure::from), answering.reply.weight_version)
+                (answer, answering.reply.weight_version)
             }
             Err(failure) => (Err(failure), None),
         };
@@ -278,7 +285,7 @@ impl Tags {
             Some(Ok(())) => None,
             None => proxy
                 .is_journal_failing()
-                .then(|| HeaderValue::from_static("turns do not get into the journal; see `metaclaw status`")),
+                .then(|| HeaderValue::from_static("turns do not get into the journal; see `metaclaw logs`")),
         };
         if let Some(lost) = lost {
             headers.insert(HeaderName::from_static(WARNING_HEADER), lost);
@@ -296,7 +303,9 @@ impl Proxy {
     /// The session a request belongs to: in memory, in the journal, or a new one.
     async fn session_of(&self, who: &Who, talk: &Conversation, request: &Request) -> Arc<str> {
         crate::recall::session_of(self, who, talk, || {
-            automatic_id(request.model().as_deref(), self.deps.clock.random())
+            let clock = &self.deps.clock;
+            let number = session_number(clock.now_ms(), clock.random(), &self.last_session);
+            automatic_id(request.model().as_deref(), number)
         })
         .await
     }

@@ -22,11 +22,11 @@ use crate::stream::Failure;
 use crate::{Proxy, inject};
 
 /// Most bytes of an error body that are read.
-const MAX_ERROR: usize = 1 << 20;
+pub(crate) const MAX_ERROR: usize = 1 << 20;
 /// Most bytes of a whole answer.
 const MAX_ANSWER: usize = 256 << 20;
 /// How long the rest of an error body may take.
-const ERROR_PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const ERROR_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Everything it takes to ask a model, or another one after it.
 pub(crate) struct Question {
@@ -83,6 +83,7 @@ impl Question {
                 edit.request_usage();
             }
             edit.apply_quirks(model.quirks());
+            edit.unpack_reasoning();
             return Ok((edit.finish(), chosen));
         }
         let edited = Request::parse(self.client(), edit.finish())?;
@@ -94,8 +95,11 @@ impl Question {
         let dialect = model.dialect_for(self.client());
         let same = dialect == self.client();
         let (body, chosen) = self.body_for(model, dialect)?;
-        let credentials =
-            if model.takes_caller_credentials() { headers::credentials(&self.headers, self.pass) } else { Vec::new() };
+        let credentials = match model.takes_caller_credentials() {
+            false => Vec::new(),
+            true if same => headers::credentials(&self.headers, self.pass),
+            true => headers::translated(headers::credentials(&self.headers, self.pass), dialect),
+        };
         let call = Call {
             endpoint: self.endpoint.clone(),
             dialect,
@@ -112,6 +116,18 @@ impl Question {
             model: chosen,
         };
         Ok((call, head))
+    }
+
+    /// Who is asked first, as far as that is known before it answers.
+    pub(crate) fn first_asked(&self, route: &Route) -> Head {
+        let model = &*route.primary;
+        let asked = self.request.model();
+        Head {
+            headers: HeaderMap::new(),
+            upstream: Some(model.name().clone()),
+            dialect: Some(model.dialect_for(self.client())),
+            model: model.model_for(asked.as_deref()).map(std::borrow::Cow::into_owned),
+        }
     }
 
     /// Asks one model. Errors of the provider come back as failures in the agent's form.

@@ -1,6 +1,7 @@
 //! What can be added to a conversation: skills today, memories later. `inject` asks with the user's own words and renders
 //! what comes back; nothing here knows about messages or budgets.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -86,6 +87,21 @@ impl SkillSettings {
     }
 }
 
+/// Characters of a message that skills are looked for by: its head and its tail, where people say what they want of
+/// what they paste between.
+const HEAD: usize = 1200;
+const TAIL: usize = 800;
+
+/// A long text without its middle, so that a pasted log costs no more than a question.
+fn head_and_tail(text: &str) -> Cow<'_, str> {
+    let after_head = text.char_indices().nth(HEAD).map(|(at, _)| at);
+    let tail = text.char_indices().rev().nth(TAIL - 1).map(|(at, _)| at);
+    match (after_head, tail) {
+        (Some(head), Some(tail)) if tail > head => Cow::Owned(format!("{}\n{}", &text[..head], &text[tail..])),
+        _ => Cow::Borrowed(text),
+    }
+}
+
 /// The skill library as knowledge.
 pub struct SkillKnowledge {
     library: Arc<skills::Library>,
@@ -107,7 +123,8 @@ impl Knowledge for SkillKnowledge {
             return Vec::new();
         }
         let bank = self.library.snapshot();
-        let query = skills::Query { text: &ask.text, agent: Some(&ask.agent), disabled: Some(&settings.disabled) };
+        let text = head_and_tail(&ask.text);
+        let query = skills::Query { text: &text, agent: Some(&ask.agent), disabled: Some(&settings.disabled) };
         let piece = |hit: skills::Hit| Piece {
             kind: "skill",
             section: skills::section(&hit),
@@ -120,5 +137,19 @@ impl Knowledge for SkillKnowledge {
 
     fn generation(&self) -> Option<i64> {
         Some(i64::from_ne_bytes(self.library.snapshot().fingerprint().to_ne_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_paste_is_asked_about_by_its_head_and_its_tail() {
+        for text in ["", "short", &"字".repeat(2000)] {
+            assert_eq!(head_and_tail(text), text);
+        }
+        let long = format!("{}{}{}", "a".repeat(1200), "字".repeat(100_000), "é".repeat(800));
+        assert_eq!(head_and_tail(&long), format!("{}\n{}", "a".repeat(1200), "é".repeat(800)));
     }
 }

@@ -27,7 +27,7 @@ mod settings;
 mod stream;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use store::{EndReason, Store};
@@ -62,7 +62,7 @@ pub struct Deps {
     pub events: broadcast::Sender<Event>,
     /// Owner of everything that outlives its request.
     pub tracker: TaskTracker,
-    /// Ends the background work.
+    /// Ends the background work, and the answers that still run: their agents are told.
     pub cancel: CancellationToken,
     /// Wall time and randomness.
     pub clock: Arc<dyn Clock>,
@@ -81,6 +81,8 @@ pub struct Proxy {
     sessions: Sessions,
     models: list::Cache,
     journal_failing: AtomicBool,
+    /// Number of the newest session that nothing names.
+    last_session: AtomicU64,
 }
 
 impl std::fmt::Debug for Proxy {
@@ -97,6 +99,7 @@ impl Proxy {
             sessions: Sessions::default(),
             models: list::Cache::default(),
             journal_failing: AtomicBool::new(false),
+            last_session: AtomicU64::new(0),
         })
     }
 
@@ -108,11 +111,6 @@ impl Proxy {
     /// Whether the last finished turn could not be written down.
     pub fn is_journal_failing(&self) -> bool {
         self.journal_failing.load(Ordering::Relaxed)
-    }
-
-    /// Sessions in memory.
-    pub fn sessions_in_memory(&self) -> usize {
-        self.sessions.len()
     }
 
     /// Ends a session: in memory, in the journal, and on the bus.

@@ -12,7 +12,8 @@ use bytes::Bytes;
 use dialect::{ApiError, Dialect, ErrorKind};
 
 use crate::Proxy;
-use crate::forward::error_response;
+use crate::conceal::Conceal;
+use crate::forward::{ERROR_PATIENCE, MAX_ERROR, collect, error_response};
 use crate::gate::Pass;
 use crate::headers::{credentials, to_agent, to_upstream};
 use crate::model::{Call, Endpoint, Model};
@@ -69,8 +70,8 @@ pub(crate) async fn pass_through(
 ) -> Response {
     let upstream = proxy.deps.upstream.load_full();
     let Ok(route) = &*upstream else { return nowhere(client, &parts.method, &format!("/v1{path}")) };
-    let model = &*route.primary;
-    let Some(dialect) = served_as(model, path, client).filter(|_| is_plain(path)) else {
+    let model = &route.primary;
+    let Some(dialect) = served_as(&**model, path, client).filter(|_| is_plain(path)) else {
         let message = format!("{} does not serve /v1{path}", model.name());
         return error_response(client, &ApiError::new(404, ErrorKind::NotFound, message).into(), HeaderMap::new());
     };
@@ -81,15 +82,23 @@ pub(crate) async fn pass_through(
         body,
         stream: false,
         headers: to_upstream(&parts.headers, true),
-        credentials: caller_credentials(model, parts, pass),
+        credentials: caller_credentials(&**model, parts, pass),
     };
+    let conceal = Conceal::new(model, call.credentials.clone());
     match model.send(call).await {
         Ok(reply) => {
             let mut headers = to_agent(&reply.headers, true);
             if let Some(kind) = reply.headers.get(CONTENT_TYPE) {
                 headers.insert(CONTENT_TYPE, kind.clone());
             }
-            let mut response = Response::new(Body::from_stream(reply.body));
+            let body = if reply.status.is_success() {
+                Body::from_stream(reply.body)
+            } else {
+                // What a provider says about a key it refuses holds the key.
+                let told = collect(reply.body, MAX_ERROR, ERROR_PATIENCE).await;
+                Body::from(conceal.bytes(told.unwrap_or_default()))
+            };
+            let mut response = Response::new(body);
             *response.status_mut() = reply.status;
             *response.headers_mut() = headers;
             response

@@ -7,14 +7,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use dialect::request::chain;
 use dialect::{Answer, Dialect, answer_hash};
 use futures::future::BoxFuture;
 use store::{EndReason, Kept, NewTurn, Outcome, TurnId, Usage};
-use tokio::time::Instant;
-use tokio_util::task::TaskTracker;
+use tokio::time::{Instant, Sleep};
 
 use crate::Proxy;
 use crate::conversation::{Conversation, response_state};
@@ -85,7 +85,9 @@ impl Record {
     /// Somebody was asked.
     pub(crate) fn asked(&mut self, head: &Head) {
         if let Some((turn, _)) = &mut self.open {
-            turn.upstream = head.upstream.as_deref().map(str::to_owned);
+            if turn.upstream.as_deref() != head.upstream.as_deref() {
+                turn.upstream = head.upstream.as_deref().map(str::to_owned);
+            }
             turn.upstream_dialect = head.dialect.map_or("", Dialect::as_str).into();
             turn.model_sent.clone_from(&head.model);
         }
@@ -105,14 +107,23 @@ impl Record {
     /// Closes the record: the session knows at once, the journal when the future resolves. Dropped earlier, it goes on
     /// by itself.
     pub(crate) fn close(mut self, ending: Ending) -> Closing {
-        let tracker = self.proxy.deps.tracker.clone();
         let Some((turn, body)) = self.open.take() else {
             let closed = Err("the request was recorded already".to_owned());
-            return Closing { keep: Some(Box::pin(std::future::ready(closed))), tracker };
+            return self.closing(Box::pin(std::future::ready(closed)));
         };
         let row = self.finish(turn, body, ending);
         let (proxy, settings) = (self.proxy.clone(), self.settings.clone());
-        Closing { keep: Some(Box::pin(row.keep(proxy, settings))), tracker }
+        self.closing(Box::pin(row.keep(proxy, settings)))
+    }
+
+    fn closing(&self, keep: BoxFuture<'static, Recorded>) -> Closing {
+        Closing {
+            keep: Some(keep),
+            proxy: self.proxy.clone(),
+            session: self.session.clone(),
+            patience: self.settings.journal_patience,
+            over: None,
+        }
     }
 
     fn finish(&mut self, mut turn: NewTurn, body: Bytes, ending: Ending) -> Row {
@@ -125,12 +136,18 @@ impl Record {
         turn.weight_version = ending.weight_version;
         let mut states = (None, None);
         if let Some(answer) = &ending.answer {
-            if self.who.kind.is_main() && ending.outcome == Outcome::Ok {
+            // What an agent got before it went away, or before its provider did, may be what it goes on from.
+            let goes_on = ending.outcome == Outcome::Ok || !answer.blocks.is_empty();
+            if self.who.kind.is_main() && goes_on {
                 let after = chain(self.talk.state, answer_hash(answer));
                 let named =
                     (self.client == Dialect::Responses && !answer.id.is_empty()).then(|| response_state(&answer.id));
                 // A conversation that lies at the provider goes on by the answer's id, every other one by its messages.
-                states = if self.talk.remote { (named.or(Some(after)), Some(after)) } else { (Some(after), named) };
+                states = if self.talk.remote.is_some() {
+                    (named.or(Some(after)), Some(after))
+                } else {
+                    (Some(after), named)
+                };
             }
             turn.stop = Some(stop_name(answer));
             turn.usage = usage(answer);
@@ -160,7 +177,8 @@ impl Record {
 impl Drop for Record {
     fn drop(&mut self) {
         if let Some((turn, body)) = self.open.take() {
-            let ending = Ending { outcome: Outcome::Cancelled, status: 499, ..Ending::default() };
+            let error = Some("the agent went away before an answer came".to_owned());
+            let ending = Ending { outcome: Outcome::Cancelled, status: 499, error, ..Ending::default() };
             let row = self.finish(turn, body, ending);
             self.proxy.deps.tracker.spawn(row.keep(self.proxy.clone(), self.settings.clone()));
         }
@@ -170,24 +188,37 @@ impl Drop for Record {
 /// A row on its way into the journal. It gets there even if nobody waits for it any more.
 pub(crate) struct Closing {
     keep: Option<BoxFuture<'static, Recorded>>,
-    tracker: TaskTracker,
+    proxy: Arc<Proxy>,
+    session: Arc<str>,
+    /// How long the agent is made to wait for it.
+    patience: Duration,
+    /// When that is over; set when it is not there at once.
+    over: Option<Pin<Box<Sleep>>>,
 }
 
 impl Future for Closing {
     type Output = Recorded;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Recorded> {
-        let Some(keep) = &mut self.keep else { return Poll::Pending };
-        let recorded = std::task::ready!(keep.as_mut().poll(cx));
-        self.keep = None;
-        Poll::Ready(recorded)
+        let this = &mut *self;
+        let Some(keep) = &mut this.keep else { return Poll::Pending };
+        if let Poll::Ready(recorded) = keep.as_mut().poll(cx) {
+            this.keep = None;
+            return Poll::Ready(recorded);
+        }
+        let over = this.over.get_or_insert_with(|| Box::pin(tokio::time::sleep(this.patience)));
+        std::task::ready!(over.as_mut().poll(cx));
+        // The agent waits no longer. The row goes on, and is told of when it is there.
+        let error = format!("the journal did not take the turn within {:?}", this.patience);
+        failing(&this.proxy, &this.session, &error);
+        Poll::Ready(Err(error))
     }
 }
 
 impl Drop for Closing {
     fn drop(&mut self) {
         if let Some(keep) = self.keep.take() {
-            self.tracker.spawn(keep);
+            self.proxy.deps.tracker.spawn(keep);
         }
     }
 }
@@ -204,24 +235,20 @@ impl Row {
     async fn keep(self, proxy: Arc<Proxy>, settings: Arc<Settings>) -> Recorded {
         let Self { turn, body, mut finished, done } = self;
         let begun = Instant::now();
-        let keeping = proxy.deps.store.keep(turn, body);
-        let recorded = match tokio::time::timeout(settings.journal_patience, keeping).await {
-            Ok(Ok(kept)) => {
+        let error = match proxy.deps.store.keep(turn, body).await {
+            Ok(kept) => {
                 finished.timings.commit_us = micros(begun.elapsed());
                 let tracker = proxy.deps.tracker.clone();
                 tracker.spawn(committed(proxy, settings, kept, finished, done));
                 return Ok(());
             }
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!("the journal did not take the turn within {:?}", settings.journal_patience)),
+            Err(error) => error.to_string(),
         };
-        if let Err(error) = &recorded {
-            failing(&proxy, &finished.session, error);
-        }
+        failing(&proxy, &finished.session, &error);
         if done {
             proxy.end_session(&finished.session, EndReason::Explicit).await;
         }
-        recorded
+        Err(error)
     }
 }
 
@@ -300,10 +327,10 @@ fn stop_name(answer: &Answer) -> String {
     .to_owned()
 }
 
-pub(crate) fn micros(duration: std::time::Duration) -> u64 {
+pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn millis(duration: std::time::Duration) -> i64 {
+fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use axum::http::HeaderMap;
 use bytes::Bytes;
-use dialect::{Answer, ApiError, Dialect, End, Relay, RelaySpec};
+use dialect::{Answer, ApiError, Dialect, End, ErrorKind, Relay, RelaySpec};
 use futures::future::BoxFuture;
 use http_body::{Body, Frame};
 use store::Outcome;
 use tokio::time::{Instant, Sleep};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::Proxy;
 use crate::conceal::Conceal;
@@ -92,6 +93,8 @@ pub(crate) struct AgentStream {
     /// The end of the grace for late usage.
     grace: Option<Instant>,
     timer: Pin<Box<Sleep>>,
+    /// Made when the provider is waited for.
+    stopping: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }
 
 impl AgentStream {
@@ -119,6 +122,7 @@ impl AgentStream {
             told: now,
             grace: None,
             timer: Box::pin(tokio::time::sleep_until(now)),
+            stopping: None,
         };
         stream.arm();
         stream
@@ -204,6 +208,10 @@ impl AgentStream {
                 Stage::Over => return Poll::Ready(None),
             }
             // The provider is silent.
+            if self.is_stopping(cx) {
+                self.stop();
+                continue;
+            }
             if self.timer.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
@@ -224,6 +232,24 @@ impl AgentStream {
             }
             // Something happened since the timer was set; it is set anew and polled once more.
             self.arm();
+        }
+    }
+
+    /// Whether the service is going down and has waited for running answers as long as it can.
+    fn is_stopping(&mut self, cx: &mut Context<'_>) -> bool {
+        let cancel = &self.proxy.deps.cancel;
+        let stopping = self.stopping.get_or_insert_with(|| Box::pin(cancel.clone().cancelled_owned()));
+        stopping.as_mut().poll(cx).is_ready()
+    }
+
+    /// Tells the agent that nothing more will come.
+    fn stop(&mut self) {
+        let reason = "MetaClaw is being stopped".to_owned();
+        if matches!(self.stage, Stage::Flowing(_)) {
+            self.end(End::Cut { reason }, false);
+        } else {
+            let error = ApiError::new(503, ErrorKind::Overloaded, reason);
+            self.fail(error.into(), Outcome::Cut, None, None);
         }
     }
 
@@ -328,10 +354,7 @@ impl AgentStream {
 
     fn close(&mut self, ending: Ending, last: Bytes, body: Option<ReplyBody>) {
         self.stage = match self.record.take() {
-            Some(mut record) => {
-                record.first_byte();
-                Stage::Committing { commit: record.close(ending), last, body }
-            }
+            Some(record) => Stage::Committing { commit: record.close(ending), last, body },
             None => Stage::Over,
         };
     }
@@ -377,22 +400,24 @@ impl Body for AgentStream {
 }
 
 impl Drop for AgentStream {
-    /// The agent went away: what was said so far is recorded, what is being recorded gets there.
+    /// The agent went away: what was said so far is recorded, what is being recorded gets there. Many agents stop
+    /// reading when the model has told why it stopped; that is the end of a good answer.
     fn drop(&mut self) {
         match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Flowing(Flow { body, relay, weight_version, .. }) => {
+            Stage::Flowing(Flow { body, relay, weight_version, conceal }) => {
                 drop(body);
+                let answered = relay.is_answered();
                 let reason = "the agent went away".to_owned();
-                let finished = relay.finish(End::Cut { reason: reason.clone() });
+                let finished = relay.finish(if answered { End::Clean } else { End::Cut { reason: reason.clone() } });
+                let problem = finished.problem.map(|problem| conceal.text(problem));
+                let (outcome, error) = match finished.error {
+                    None => (Outcome::Ok, problem),
+                    Some(_) if answered => (Outcome::Cut, problem),
+                    Some(_) => (Outcome::Cancelled, Some(reason)),
+                };
                 if let Some(record) = self.record.take() {
-                    let ending = Ending {
-                        outcome: Outcome::Cancelled,
-                        status: 200,
-                        error: Some(reason),
-                        answer: Some(finished.answer),
-                        weight_version,
-                    };
-                    drop(record.close(ending));
+                    let answer = Some(finished.answer);
+                    drop(record.close(Ending { outcome, status: 200, error, answer, weight_version }));
                 }
             }
             // The record, if it is still open, closes itself; a row under way gets there.

@@ -15,6 +15,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0001_journal.sql"),
     include_str!("../migrations/0002_memory.sql"),
     include_str!("../migrations/0003_spool.sql"),
+    include_str!("../migrations/0004_answer_ids.sql"),
 ];
 
 /// The schema version of this build.

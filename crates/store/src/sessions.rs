@@ -72,25 +72,36 @@ impl Store {
         .await
     }
 
-    /// Ends every open session whose last answer is from before `before_ms`; which ones.
-    pub async fn end_idle(&self, before_ms: i64, at_ms: i64) -> Result<Vec<String>> {
+    /// Ends every open session whose last answer is from before `before_ms`, but for those that `active` names (a
+    /// request of theirs may be under way); which ones.
+    pub async fn end_idle(
+        &self,
+        before_ms: i64,
+        at_ms: i64,
+        active: impl Fn(&str) -> bool + Send + 'static,
+    ) -> Result<Vec<String>> {
         // Looked up by a reader, so that the writer does not search; what has come alive meanwhile stays open.
-        let idle: Vec<i64> = sqlx::query_scalar("SELECT key FROM sessions WHERE ended IS NULL AND last < ?")
+        let idle: Vec<(i64, String)> = sqlx::query_as("SELECT key, id FROM sessions WHERE ended IS NULL AND last < ?")
             .bind(before_ms)
             .fetch_all(self.settled().await)
             .await
             .map_err(|e| self.shared.sqlx(&e))?;
-        if idle.is_empty() {
+        if idle.iter().all(|(_, id)| active(id)) {
             return Ok(Vec::new());
         }
         self.write(move |conn, _| {
             Box::pin(async move {
                 let mut ended = Vec::with_capacity(idle.len());
-                for key in idle {
+                for (key, id) in idle {
+                    if active(&id) {
+                        continue;
+                    }
                     let end = "UPDATE sessions SET ended = ?1, end_reason = 'idle'
-                               WHERE key = ?2 AND ended IS NULL AND last < ?3 RETURNING id";
-                    let end = sqlx::query_scalar(end).bind(at_ms).bind(key).bind(before_ms);
-                    ended.extend(end.fetch_optional(&mut *conn).await?);
+                               WHERE key = ?2 AND ended IS NULL AND last < ?3";
+                    let end = sqlx::query(end).bind(at_ms).bind(key).bind(before_ms);
+                    if end.execute(&mut *conn).await?.rows_affected() == 1 {
+                        ended.push(id);
+                    }
                 }
                 Ok(ended)
             })

@@ -277,8 +277,6 @@ pub struct TurnSummary {
     pub weight_version: Option<i64>,
     /// Skill generation at the time of the answer.
     pub skill_generation: Option<i64>,
-    /// The turn in which the user answered this one.
-    pub next_turn: Option<TurnId>,
     /// Whose memory it is.
     pub scope: Scope,
 }

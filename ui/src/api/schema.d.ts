@@ -1199,11 +1199,6 @@ export interface components {
             model_asked?: string | null;
             /** @description The model the provider was asked for. */
             model_sent?: string | null;
-            /**
-             * Format: int64
-             * @description The turn in which the user answered this one.
-             */
-            next_turn?: number | null;
             /** @description `ok`, `error`, `cancelled` (the agent went away) or `cut` (the provider broke off). */
             outcome: string;
             /** @description The provider. */

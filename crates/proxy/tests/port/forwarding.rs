@@ -383,3 +383,109 @@ async fn settings_count_from_the_next_request_on() {
     let got = port.ask("POST", "/v1/chat/completions", &[("authorization", "Bearer new")], body).await;
     assert_eq!(answer_text(Dialect::Chat, &got.json()), "Other.");
 }
+
+#[tokio::test]
+async fn a_key_in_an_error_of_any_path_stays_here() {
+    let model = Arc::new(Fake { secret: Some("sk-upstream-canary"), ..Fake::new(Dialect::Chat) });
+    let told = r#"{"error":{"message":"Incorrect API key provided: Bearer sk-upstream-canary"}}"#;
+    for path in ["/v1/embeddings", "/v1/chat/completions", "/v1/images/generations"] {
+        model.says(Says::Whole(401, "application/json", told.to_owned()));
+        let port = port(&model, Settings::default()).await;
+        let got = port.ask("POST", path, &[], body(Dialect::Chat, "hi").to_string()).await;
+        assert_eq!((got.status, got.header("content-type")), (401, "application/json"));
+        assert_eq!(got.text(), told.replace("sk-upstream-canary", "[key]"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_callers_credential_is_told_in_the_providers_dialect() {
+    for (upstream, sent, told) in [
+        (Dialect::Chat, ("x-api-key", "sk-1"), ("authorization", "Bearer sk-1")),
+        (Dialect::Messages, ("x-api-key", "sk-1"), ("x-api-key", "sk-1")),
+    ] {
+        let model = Arc::new(Fake { caller: true, ..Fake::new(upstream) });
+        let port = port(&model, Settings { passthrough: true, ..Settings::default() }).await;
+        let got = port.ask("POST", "/v1/messages", &[sent], body(Dialect::Messages, "hi").to_string()).await;
+        assert_eq!(got.status, 200);
+        let told = vec![(told.0, HeaderValue::from_static(told.1))];
+        assert_eq!(model.last().credentials, told);
+    }
+}
+
+#[tokio::test]
+async fn a_model_with_a_slash_in_its_name_is_found_in_either_spelling() {
+    let model = Arc::new(Fake::new(Dialect::Chat));
+    model.says(Says::Whole(200, "application/json", r#"{"data":[{"id":"org/name","x":1}]}"#.to_owned()));
+    let port = port(&model, Settings::default()).await;
+    for path in ["/v1/models/org%2Fname", "/v1/models/org/name"] {
+        let got = port.ask("GET", path, &[], "").await;
+        assert_eq!((got.status, &got.json()["x"]), (200, &json!(1)), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_failed_run_of_responses_comes_as_the_provider_tells_it() {
+    let run = r#"{ "id":"resp_1","object":"response","status":"failed","error":{"code":"server_error","message":"It broke."},"output":[] }"#;
+    let model = Arc::new(Fake::new(Dialect::Responses));
+    model.says(Says::Whole(200, "application/json", run.to_owned()));
+    model.says(Says::Whole(200, "application/json", run.to_owned()));
+    let port = port(&model, Settings::default()).await;
+    let got = port.ask("POST", "/v1/responses", &[], body(Dialect::Responses, "hi").to_string()).await;
+    assert_eq!((got.status, got.text()), (200, run.to_owned()));
+    let got = port.ask("POST", "/v1/messages", &[], body(Dialect::Messages, "hi").to_string()).await;
+    assert_eq!((got.status, &got.json()["error"]["message"]), (502, &json!("It broke.")));
+    let turns = port.turns().await;
+    assert_eq!(
+        turns.iter().map(|t| (t.outcome, t.status)).collect::<Vec<_>>(),
+        [(Outcome::Error, Some(200)), (Outcome::Error, Some(502))]
+    );
+    assert_eq!(turns[0].error.as_deref(), Some("It broke."));
+}
+
+#[tokio::test]
+async fn thinking_packed_for_another_provider_never_reaches_one() {
+    let chat = Arc::new(Fake::new(Dialect::Chat));
+    let answer = json!({"id": "c1", "choices": [{"index": 0, "finish_reason": "stop",
+        "message": {"role": "assistant", "content": "Fine.", "reasoning_content": "hm"}}]});
+    chat.says(Says::Whole(200, "application/json", answer.to_string()));
+    let port = port(&chat, Settings::default()).await;
+    let first = body(Dialect::Messages, "hi");
+    let got = port.ask("POST", "/v1/messages", &[], first.to_string()).await.json();
+    assert!(got["content"][0]["signature"].as_str().unwrap().starts_with("metaclaw:"), "{got}");
+    // The user changes to a provider of the agent's own dialect.
+    let anthropic = Arc::new(Fake::new(Dialect::Messages));
+    let route = metaclaw_proxy::Route { primary: anthropic.clone(), fallback: None };
+    port.deps.upstream.store(Arc::new(Ok(route)));
+    let mut next = first;
+    let said = json!({"role": "assistant", "content": got["content"]});
+    next["messages"].as_array_mut().unwrap().extend([said, user("more")]);
+    assert_eq!(port.ask("POST", "/v1/messages", &[], next.to_string()).await.status, 200);
+    let sent: Value = serde_json::from_slice(&anthropic.last().body).unwrap();
+    assert_eq!(sent["messages"][1]["content"], json!([{"type": "text", "text": "Fine."}]));
+}
+
+#[tokio::test]
+async fn the_journal_tells_who_was_asked_and_when_an_answer_began() {
+    let model = Arc::new(Fake { model_id: Some("big"), ..Fake::new(Dialect::Chat) });
+    model.says(Says::Whole(400, "application/json", r#"{"error":{"message":"No."}}"#.to_owned()));
+    let mut port = port(&model, Settings::default()).await;
+    let got = port.chat(&request(&[user("hi")], true)).await;
+    assert_eq!(got.status, 400);
+    assert_eq!(port.turns().await[0].first_byte_ms, None, "no answer began");
+    port.event().await;
+    let (_hold, held) = tokio::sync::oneshot::channel();
+    model.says(Says::Later(held, Box::new(Says::Whole(200, "application/json", String::new()))));
+    {
+        let call = port.open("POST", "/v1/chat/completions", &[], request(&[user("ho")], false).to_string());
+        tokio::pin!(call);
+        while model.count() < 2 {
+            assert!(futures::poll!(&mut call).is_pending());
+            tokio::task::yield_now().await;
+        }
+    }
+    port.event().await;
+    let turn = port.turns().await.pop().unwrap();
+    assert_eq!((turn.upstream.as_deref(), turn.model_sent.as_deref()), (Some("fake"), Some("big")));
+    assert_eq!(turn.upstream_dialect, "openai-chat");
+    assert!(turn.error.unwrap().contains("went away"));
+}

@@ -88,7 +88,6 @@ async fn a_turn_comes_back_as_it_was_given() {
     assert_eq!(got.summary.request_len, 15);
     assert_eq!((got.summary.weight_version, got.summary.skill_generation), (Some(7), Some(9)));
     assert_eq!(got.summary.scope, given.scope);
-    assert_eq!(got.summary.next_turn, None);
     assert_eq!((got.headers, got.block), (given.headers, given.block));
     assert_eq!((got.answer_text, got.answer_json), (given.answer_text, given.answer_json));
     assert_eq!((got.prior_state, got.state_hash), (given.prior_state, given.state_hash));
@@ -187,8 +186,9 @@ async fn a_session_ends_once_and_a_main_turn_opens_it_again() {
     let open = store.session("s").await.expect("reads").expect("is there");
     assert_eq!((open.ended_ms, open.end_reason), (None, None));
 
-    assert_eq!(store.end_idle(500, 1_000).await.expect("ends"), ["s"]);
-    assert_eq!(store.end_idle(500, 1_001).await.expect("ends"), Vec::<String>::new());
+    assert_eq!(store.end_idle(500, 999, |id| id == "s").await.expect("ends"), Vec::<String>::new());
+    assert_eq!(store.end_idle(500, 1_000, |_| false).await.expect("ends"), ["s"]);
+    assert_eq!(store.end_idle(500, 1_001, |_| false).await.expect("ends"), Vec::<String>::new());
     let ended = store.session("s").await.expect("reads").expect("is there");
     assert_eq!((ended.ended_ms, ended.end_reason), (Some(1_000), Some(EndReason::Idle)));
 }
@@ -212,6 +212,7 @@ async fn states_tell_what_was_continued_after_a_restart() {
     let step = |session: &str, turn_no, prior, state| NewTurn {
         prior_state: prior,
         state_hash: Some(state),
+        agent: Some("openclaw".into()),
         ..turn(session, turn_no, 10)
     };
     // Two sessions that began alike; only one went on.
@@ -221,14 +222,35 @@ async fn states_tell_what_was_continued_after_a_restart() {
     store.close().await.expect("closes");
 
     let store = home.open().await;
-    let found = store.session_by_state(11).await.expect("reads");
+    let found = store.session_by_state(11, "openclaw").await.expect("reads");
     let found: Vec<_> = found.iter().map(|m| (m.session.as_str(), m.turn.0, m.turn_no, m.continued)).collect();
     assert_eq!(found, [("b", 2, 1, false), ("a", 1, 1, true)]);
-    assert_eq!(store.session_by_state(12).await.expect("reads")[0].turn_no, 2);
-    assert!(store.session_by_state(13).await.expect("reads").is_empty());
-    assert!(!store.session_by_state(12).await.expect("reads")[0].ended);
+    assert_eq!(store.session_by_state(12, "openclaw").await.expect("reads")[0].turn_no, 2);
+    assert!(store.session_by_state(13, "openclaw").await.expect("reads").is_empty());
+    assert!(store.session_by_state(12, "another").await.expect("reads").is_empty());
+    assert!(!store.session_by_state(12, "openclaw").await.expect("reads")[0].ended);
     store.end_session("a", EndReason::User, 99).await.expect("ends");
-    assert!(store.session_by_state(12).await.expect("reads")[0].ended);
+    assert!(store.session_by_state(12, "openclaw").await.expect("reads")[0].ended);
+}
+
+#[tokio::test]
+async fn an_answer_is_found_by_its_id() {
+    let home = Home::new();
+    let store = home.open().await;
+    let answered = |session: &str, agent: &str, id: &str| NewTurn {
+        agent: Some(agent.into()),
+        dialect: "openai-responses".into(),
+        answer_json: Some(format!(r#"{{"id":"{id}","model":"m"}}"#)),
+        ..turn(session, 1, 10)
+    };
+    home.append(&store, answered("a", "codex", "resp_1"), b"{}").await;
+    home.append(&store, answered("b", "codex", "resp_2"), b"{}").await;
+    home.append(&store, answered("c", "other", "resp_2"), b"{}").await;
+    home.append(&store, NewTurn { answer_json: Some("no JSON".into()), ..answered("d", "codex", "") }, b"{}").await;
+    home.append(&store, NewTurn { dialect: "openai-chat".into(), ..answered("e", "codex", "resp_2") }, b"{}").await;
+    let found = store.session_by_answer("resp_2", "codex").await.expect("reads");
+    assert_eq!(found.iter().map(|m| m.session.as_str()).collect::<Vec<_>>(), ["b"]);
+    assert!(store.session_by_answer("resp_3", "codex").await.expect("reads").is_empty());
 }
 
 #[tokio::test]
