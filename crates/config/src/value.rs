@@ -270,7 +270,9 @@ impl Setting for Vec<String> {
         match &node.body {
             Body::Null => Ok(Self::new()),
             // A list in old files is often one text with commas.
-            Body::Scalar { text, .. } => Ok(comma_list(text)),
+            Body::Scalar { text, .. } if !text.trim_start().starts_with('[') => Ok(comma_list(text)),
+            // A list that was begun and is none.
+            Body::Scalar { .. } => Err(Wrong::new(node, kind)),
             Body::Sequence { items, .. } => items
                 .iter()
                 .map(|item| match item.text() {
@@ -304,6 +306,10 @@ impl<T: Setting + MapValue> Setting for BTreeMap<String, T> {
             let name = entry.key.text().ok_or_else(|| Wrong::new(&entry.key, kind))?;
             if !T::name_allowed(name) {
                 return Err(Wrong::new(&entry.key, kind));
+            }
+            // A name without a value says nothing.
+            if entry.value.text().is_some_and(|text| text.trim().is_empty()) {
+                continue;
             }
             map.insert(name.to_owned(), T::read(&entry.value, &T::KIND)?);
         }

@@ -73,7 +73,8 @@ impl Core {
             Ok(reading) => reading,
             Err(error) => failed(&error, Loaded::default()),
         };
-        let log = home.log_path();
+        // Where the last run wrote it.
+        let log = crate::lock::last(&home.lock_path()).and_then(|last| last.log).unwrap_or_else(|| home.log_path());
         Self(Arc::new(Inner {
             home,
             config_path,

@@ -66,6 +66,13 @@ fn sentence(out: &Out, status: &Status) -> String {
         ServiceState::Running => out.paint(Tone::Good, "Running.") + &about,
         ServiceState::FirstRun => out.paint(Tone::Warn, "Running, but not set up yet.") + &about,
         ServiceState::Stopping => out.paint(Tone::Warn, "Stopping.") + &about,
+        ServiceState::Unreachable => {
+            out.paint(
+                Tone::Warn,
+                "A process holds this home and does not answer: it is starting or ending, or it hangs.",
+            ) + &about
+                + " If it stays so: metaclaw stop --force"
+        }
         ServiceState::Stopped => {
             format!("{} Start it with: metaclaw start --daemon", out.paint(Tone::Strong, "Not running."))
         }
