@@ -78,7 +78,7 @@ async fn a_kept_key_is_the_one_that_is_tested() {
     terminal.answer("Where should answers come from?", ENTER).await;
     terminal.answer("Base URL:", ENTER).await;
     terminal.answer("Which key?", ENTER).await;
-    terminal.answer("odel", ENTER).await;
+    terminal.answer("Which model?", ENTER).await;
     rest(terminal).await;
     let seen = provider.all();
     assert!(seen.len() >= 2, "the list and the call: {seen:#?}");

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::secret::looks_secret;
-use crate::yaml::{Body, Node, Style};
+use crate::yaml::{Body, Document, Node, Style};
 use crate::{Secret, presets};
 
 /// What may stand at a key.
@@ -271,8 +271,15 @@ impl Setting for Vec<String> {
             Body::Null => Ok(Self::new()),
             // A list in old files is often one text with commas.
             Body::Scalar { text, .. } if !text.trim_start().starts_with('[') => Ok(comma_list(text)),
-            // A list that was begun and is none.
-            Body::Scalar { .. } => Err(Wrong::new(node, kind)),
+            // A list in quotes is still one; what only begins like a list is a mistake.
+            Body::Scalar { text, .. } => match Document::parse(text) {
+                Ok(Document { root: Node { body: Body::Sequence { items, .. }, .. }, .. }) => items
+                    .iter()
+                    .map(|item| item.text().map(|text| text.trim().to_owned()).ok_or_else(|| Wrong::new(node, kind)))
+                    .filter(|item| item.as_ref().map_or(true, |text| !text.is_empty()))
+                    .collect(),
+                _ => Err(Wrong::new(node, kind)),
+            },
             Body::Sequence { items, .. } => items
                 .iter()
                 .map(|item| match item.text() {

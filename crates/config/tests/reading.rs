@@ -418,3 +418,9 @@ fn a_model_without_another_name_is_not_sent_as_an_empty_one() {
     let map = read(text).config.llm.model_map;
     assert_eq!(map.into_iter().collect::<Vec<_>>(), [("o4".to_owned(), "mine".to_owned())]);
 }
+
+#[test]
+fn a_list_in_quotes_is_a_list() {
+    let text = "skills:\n  disabled: \"[a-b, c]\"\n";
+    assert_eq!(read(text).config.skills.disabled, ["a-b", "c"]);
+}

@@ -282,7 +282,7 @@ pub(crate) fn sentence(error: &dyn std::fmt::Display) -> String {
     let text = error.to_string();
     let mut letters = text.chars();
     let mut text = match letters.next() {
-        Some(first) if first.is_lowercase() && !text.starts_with("metaclaw") => {
+        Some(first) if first.is_lowercase() && !["metaclaw", "http"].iter().any(|name| text.starts_with(name)) => {
             first.to_uppercase().chain(letters).collect::<String>()
         }
         _ => text,

@@ -26,7 +26,11 @@ pub(crate) async fn run(ctx: &Ctx, args: &Target) -> Result<ExitCode, Fail> {
     } else {
         print(&ctx.out, &status);
     }
-    Ok(if status.state == ServiceState::Stopped { ExitCode::from(Exit::NotRunning as u8) } else { ExitCode::SUCCESS })
+    Ok(match status.state {
+        ServiceState::Stopped => ExitCode::from(Exit::NotRunning as u8),
+        ServiceState::Unreachable => ExitCode::from(Exit::Failed as u8),
+        _ => ExitCode::SUCCESS,
+    })
 }
 
 fn print(out: &Out, status: &Status) {
