@@ -2,6 +2,7 @@
 //! The proxy hands in finished turns (`keep`: safe in the spool at once, in the database a moment later); everybody else reads
 //! them back, and the engine ends, hides and deletes sessions. `memory` keeps its windows, facts and index here.
 
+mod blocks;
 mod body;
 mod checkpoint;
 mod error;

@@ -15,7 +15,8 @@ const SUMMARY: &str = "SELECT t.id, s.id AS session, t.agent, kind, turn_no, ste
     model_sent, t.started, first_byte, finished, status, outcome, error, stop, usage_input, usage_output, usage_cache_read, \
     usage_cache_write, usage_reasoning, additions, user_text, body_len, weight_version, skill_generation, next_turn, \
     user_id, workspace_id, memory_scope";
-const REST: &str = ", headers, block_hash, block_nth, block, answer_text, answer, prior_state, state, sampling, \
+const REST: &str = ", headers, block_hash, block_nth, \
+    (SELECT text FROM blocks WHERE id = t.block) AS block, answer_text, answer, prior_state, state, sampling, \
     prompt_ids, sampled_ids, sampled_logprobs";
 
 const FROM: &str = " FROM turns t JOIN sessions s ON s.key = t.session";
@@ -210,7 +211,7 @@ impl Store {
     /// The blocks injected into a session's messages, in the order in which they were.
     pub async fn injections(&self, session: &str) -> Result<Vec<Block>> {
         let rows = sqlx::query(
-            "SELECT block_hash, block_nth, block FROM turns
+            "SELECT block_hash, block_nth, (SELECT text FROM blocks WHERE id = block) AS block FROM turns
              WHERE session = (SELECT key FROM sessions WHERE id = ?) AND block_hash IS NOT NULL ORDER BY id",
         )
         .bind(session)

@@ -3,7 +3,7 @@
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row as _, Sqlite};
 
-use crate::{EndReason, Result, Session, SessionFilter, Store};
+use crate::{EndReason, Result, Session, SessionFilter, Store, blocks};
 
 const COLUMNS: &str =
     "SELECT id, agent, started, last, ended, end_reason, turns, requests, title, private FROM sessions";
@@ -143,8 +143,9 @@ impl Store {
                     )
                     .execute(&mut *conn)
                     .await?;
-                    let deleted: Vec<String> = sqlx::query_scalar(sql).bind(value).fetch_all(conn).await?;
+                    let deleted: Vec<String> = sqlx::query_scalar(sql).bind(value).fetch_all(&mut *conn).await?;
                     if !deleted.is_empty() {
+                        blocks::drop_unused(conn, shared).await?;
                         let mut bases = shared.bases();
                         for id in &deleted {
                             bases.remove(&(id.clone(), true));

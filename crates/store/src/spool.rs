@@ -2,8 +2,9 @@
 //! loses none of them, and taken over by the writer a moment later. One write into the page cache, whatever SQLite, its
 //! checkpoints or another process are doing meanwhile. What a killed process leaves here, the next start takes over.
 //!
-//! The file is a chain of records from its beginning; numbers rise by one from record to record and are never used twice, so
-//! the chain ends where an older record follows. Once all records are taken over, the next one is written at the beginning.
+//! The file has two halves, each a chain of records from its beginning; numbers rise by one from record to record and are
+//! never used twice, so a chain ends where an older record follows. A half whose records are all taken over is written anew
+//! from its beginning.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -20,8 +21,11 @@ const MAGIC: u32 = u32::from_le_bytes(*b"MCs1");
 const HEAD: usize = 40;
 /// Records larger than this go straight to the database.
 const LARGEST: usize = 8 << 20;
-/// Size from which the file takes no more until the database has caught up.
-const FULL: u64 = 64 << 20;
+/// Where the halves begin, and how long one may grow before the other is used, if that one is free, …
+const HALVES: [u64; 2] = [0, 32 << 20];
+const TURN_OVER: u64 = 2 << 20;
+/// … and at all. Beyond it turns wait for the database.
+const FULL: u64 = 24 << 20;
 /// Bodies from this size on are written by a call of their own instead of being copied first.
 const ASIDE: usize = 16 << 10;
 
@@ -37,8 +41,11 @@ pub(crate) struct Spool {
 struct State {
     /// Number of the next record.
     next: i64,
-    /// Where it goes.
-    at: u64,
+    /// The half in use, and how long it is.
+    half: usize,
+    len: u64,
+    /// Number of the last record in the other half.
+    other_last: i64,
     /// Every record up to this number is in the database, or will never be.
     settled: i64,
 }
@@ -78,12 +85,16 @@ impl Spool {
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        let chain = read_chain(&file, db)?;
-        let next = chain.last.max(done) + 1;
-        let left: Vec<Left> = chain.records.into_iter().filter(|record| record.seq > done).collect();
+        let [one, two] = [read_chain(&file, db, HALVES[0])?, read_chain(&file, db, HALVES[1])?];
+        // Writing goes on behind the newest record.
+        let half = usize::from(two.last > one.last);
+        let (len, other_last) = if half == 1 { (two.len, one.last) } else { (one.len, two.last) };
+        let next = one.last.max(two.last).max(done) + 1;
+        let mut left: Vec<Left> = one.records.into_iter().chain(two.records).filter(|r| r.seq > done).collect();
+        left.sort_by_key(|record| record.seq);
         let settled = if left.is_empty() { next - 1 } else { done };
-        let spool = Self { file, db, state: Mutex::new(State { next, at: chain.end, settled }) };
-        Ok(Some(Opened { spool, left }))
+        let state = State { next, half, len, other_last, settled };
+        Ok(Some(Opened { spool: Self { file, db, state: Mutex::new(state) }, left }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -96,19 +107,24 @@ impl Spool {
         let Record { mut bytes, mut head, aside } = record;
         let mut state = self.state();
         if state.settled + 1 == state.next {
-            state.at = 0;
+            state.len = 0;
+        } else if state.len >= TURN_OVER && state.other_last <= state.settled {
+            state.other_last = state.next - 1;
+            state.half = 1 - state.half;
+            state.len = 0;
         }
-        if state.at >= FULL || head.turn_len + head.body_len > LARGEST {
+        if state.len >= FULL || head.turn_len + head.body_len > LARGEST {
             return Ok(false);
         }
         (head.seq, head.db) = (state.next, self.db);
         head.write(&mut bytes);
-        write_all_at(&self.file, &bytes, state.at)?;
+        let at = HALVES[state.half & 1] + state.len;
+        write_all_at(&self.file, &bytes, at)?;
         if let Some(body) = aside {
-            write_all_at(&self.file, &body, state.at + bytes.len() as u64)?;
+            write_all_at(&self.file, &body, at + bytes.len() as u64)?;
         }
         state.next += 1;
-        state.at += (HEAD + head.turn_len + head.body_len) as u64;
+        state.len += (HEAD + head.turn_len + head.body_len) as u64;
         queue(head.seq);
         Ok(true)
     }
@@ -131,7 +147,7 @@ impl Spool {
             return Ok(false);
         }
         self.file.set_len(0)?;
-        state.at = 0;
+        state.len = 0;
         Ok(true)
     }
 }
@@ -206,25 +222,25 @@ struct Chain {
     records: Vec<Left>,
     /// Number of the last record.
     last: i64,
-    /// Where it ends.
-    end: u64,
+    /// Its length in bytes.
+    len: u64,
 }
 
-/// The records from the beginning of the file, as far as one follows the other.
-fn read_chain(file: &File, db: i64) -> io::Result<Chain> {
+/// The records from the beginning of a half, as far as one follows the other.
+fn read_chain(file: &File, db: i64, begin: u64) -> io::Result<Chain> {
     let mut chain = Chain::default();
-    let len = file.metadata()?.len();
+    let size = file.metadata()?.len().saturating_sub(begin);
     let mut head = [0; HEAD];
-    while chain.end + HEAD as u64 <= len {
-        read_exact_at(file, &mut head, chain.end)?;
+    while chain.len + HEAD as u64 <= size {
+        read_exact_at(file, &mut head, begin + chain.len)?;
         let Some(head) = Head::read(&head) else { break };
         let payload_len = (head.turn_len + head.body_len) as u64;
-        let end = chain.end + HEAD as u64 + payload_len;
-        if head.db != db || (chain.last > 0 && head.seq != chain.last + 1) || end > len {
+        let len = chain.len + HEAD as u64 + payload_len;
+        if head.db != db || (chain.last > 0 && head.seq != chain.last + 1) || len > size {
             break;
         }
         let mut payload = vec![0; head.turn_len + head.body_len];
-        read_exact_at(file, &mut payload, chain.end + HEAD as u64)?;
+        read_exact_at(file, &mut payload, begin + chain.len + HEAD as u64)?;
         let mut hash = Xxh3::new();
         hash.update(&payload);
         // A record that was being written when the process died: nobody was told that it is safe.
@@ -239,7 +255,7 @@ fn read_chain(file: &File, db: i64) -> io::Result<Chain> {
             }
         }
         chain.last = head.seq;
-        chain.end = end;
+        chain.len = len;
     }
     Ok(chain)
 }
@@ -344,6 +360,29 @@ mod tests {
         again.spool.settle(101);
         assert!(again.spool.wipe().expect("wipes"));
         assert_eq!(std::fs::metadata(path_of(&path)).expect("is there").len(), 0);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_halves_take_turns_while_something_always_waits() {
+        let dir = tempfile::tempdir().expect("makes a folder");
+        let path = dir.path().join("x.db");
+        let spool = open(&path, 0).spool;
+        let body = vec![b'x'; 100 << 10];
+        for n in 1..=400 {
+            assert_eq!(put(&spool, "words", &body), n);
+            // The database is always three turns behind.
+            spool.settle(n - 3);
+        }
+        // 40 MB went through; blocks that were never written take no room.
+        let used = std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(path_of(&path)).expect("is there")) * 512;
+        assert!(used < 2 * (TURN_OVER + (1 << 20)), "{used}");
+        drop(spool);
+        let again = open(&path, 397);
+        assert_eq!(again.left.iter().map(|left| left.seq).collect::<Vec<_>>(), [398, 399, 400]);
+        assert_eq!(put(&again.spool, "next", b""), 401);
+        drop(again);
+        assert_eq!(open(&path, 399).left.len(), 2);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::blocks::Known;
 use crate::body::Bases;
 use crate::spool::{self, Left, Record, Spool};
 use crate::writer::{self, Op, Row};
@@ -38,6 +39,8 @@ pub struct Options {
     pub keyframe_every: u32,
     /// How often what was committed is forced to disk and moved out of the write-ahead log.
     pub checkpoint_every: Duration,
+    /// How long after a commit turns that nobody waits for are gathered for the next one.
+    pub gather: Duration,
     /// How long the writer waits before it tries again to write to a database that could not be written.
     pub retry_every: Duration,
     /// Size of the write-ahead log, in pages of 4 KiB, from which the writer itself empties it; only a flood gets there.
@@ -53,10 +56,11 @@ impl Default for Options {
         Self {
             busy_timeout: Duration::from_secs(5),
             readers: 2,
-            queue: 256,
+            queue: 2048,
             base_bytes: 8 << 20,
             keyframe_every: 32,
             checkpoint_every: Duration::from_secs(1),
+            gather: Duration::from_millis(10),
             retry_every: Duration::from_secs(1),
             wal_pages: 16384,
             backups: 3,
@@ -79,6 +83,8 @@ pub(crate) struct Shared {
     ops: Option<mpsc::Sender<Op>>,
     pub(crate) readers: SqlitePool,
     pub(crate) bases: Mutex<Bases>,
+    /// Injected texts that the database has.
+    pub(crate) known_blocks: Known,
     /// Where turns stand until they are in the database; `None` = read-only, or another process has it.
     pub(crate) spool: Option<Spool>,
     /// Turns handed to the writer that it has not done with.
@@ -171,6 +177,7 @@ impl Store {
             readers,
             bases: Mutex::new(Bases::new(options.base_bytes)),
             spool,
+            known_blocks: Known::default(),
             unsettled: AtomicUsize::new(0),
             stalled: Mutex::new(None),
             closing: CancellationToken::new(),
@@ -211,6 +218,7 @@ impl Store {
             readers,
             bases: Mutex::new(Bases::new(0)),
             spool: None,
+            known_blocks: Known::default(),
             unsettled: AtomicUsize::new(0),
             stalled: Mutex::new(None),
             closing: CancellationToken::new(),
@@ -230,6 +238,10 @@ impl Store {
 
     /// Takes a finished turn. When this returns, a killed process does not lose it; its number comes with the commit.
     pub async fn keep(&self, turn: NewTurn, body: Bytes) -> Result<Kept> {
+        self.hand_in(turn, body, false).await
+    }
+
+    async fn hand_in(&self, turn: NewTurn, body: Bytes, urgent: bool) -> Result<Kept> {
         let record = self.shared.spool.as_ref().map(|spool| (spool, Record::new(&turn, &body)));
         let ops = self.shared.ops()?;
         let room = match self.shared.stalled() {
@@ -239,7 +251,7 @@ impl Store {
         };
         let (tx, rx) = oneshot::channel();
         let _unsettled = Unsettled::new(&self.shared);
-        let mut row = Some((room, Box::new(Row { turn, body, spooled: None, answer: Some(tx), _unsettled })));
+        let mut row = Some((room, Box::new(Row { turn, body, spooled: None, urgent, answer: Some(tx), _unsettled })));
         let mut queue = |spooled: Option<i64>| {
             if let Some((room, mut row)) = row.take() {
                 row.spooled = spooled;
@@ -266,7 +278,7 @@ impl Store {
 
     /// Writes a finished turn. Resolves when it is committed.
     pub async fn append(&self, turn: NewTurn, body: Bytes) -> Result<TurnId> {
-        self.keep(turn, body).await?.await
+        self.hand_in(turn, body, true).await?.await
     }
 
     /// Resolves when everything handed in before is committed, or cannot be.

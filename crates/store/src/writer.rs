@@ -11,15 +11,19 @@ use bytes::Bytes;
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{Arguments, Connection, SqliteConnection};
 use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::blocks;
 use crate::body::{self, Base, Encoded};
 use crate::spool::{Left, Spool};
 use crate::store::{Shared, Unsettled, connect};
 use crate::{Error, NewTurn, Result, Store, TurnId};
 
-/// Turns written by one statement at most.
-const BATCH: usize = 32;
+/// Turns committed together at most.
+const BATCH: usize = 128;
+/// Turns written by one statement: powers of two up to this one.
+const LARGEST_CHUNK: usize = 32;
 
 /// A turn to be written.
 #[derive(Debug)]
@@ -28,6 +32,8 @@ pub(crate) struct Row {
     pub(crate) body: Bytes,
     /// Its number in the spool; `None` = it stands nowhere else.
     pub(crate) spooled: Option<i64>,
+    /// Somebody waits for the commit.
+    pub(crate) urgent: bool,
     /// Who waits for it; nobody any more once told of an error.
     pub(crate) answer: Option<oneshot::Sender<Result<TurnId>>>,
     /// Counts it until it is dropped.
@@ -88,7 +94,16 @@ pub(crate) async fn run(
     left: Vec<Left>,
     taken_over: oneshot::Sender<()>,
 ) {
-    let mut writer = Writer { shared, conn, dirty, cancel: cancel.clone(), next: None, spooled: 0, given_up: false };
+    let mut writer = Writer {
+        shared,
+        conn,
+        dirty,
+        cancel: cancel.clone(),
+        next: None,
+        spooled: 0,
+        given_up: false,
+        last_commit: None,
+    };
     writer.take_over(left).await;
     taken_over.send(()).ok();
     let mut waiting = Vec::with_capacity(BATCH);
@@ -105,6 +120,7 @@ pub(crate) async fn run(
         if received == 0 {
             break;
         }
+        writer.gather(&mut ops, &mut waiting).await;
         let mut rows = Vec::new();
         for op in waiting.drain(..) {
             match op {
@@ -188,6 +204,7 @@ struct Writer {
     next: Option<i64>,
     /// Highest number of the spool that was taken over.
     spooled: i64,
+    last_commit: Option<Instant>,
     /// The store ended while the database could not be written: what is in the spool stays there.
     given_up: bool,
 }
@@ -196,9 +213,25 @@ struct Writer {
 struct Ready {
     row: Box<Row>,
     encoded: Encoded,
+    /// Name of the injected text.
+    block: Option<u128>,
 }
 
 impl Writer {
+    /// While turns come one upon the other, waits for some more: every page they share is then written once for all of them.
+    /// Nobody waits with it; an agent's turn is safe in the spool.
+    async fn gather(&self, ops: &mut mpsc::Receiver<Op>, waiting: &mut Vec<Op>) {
+        let Some(until) = self.last_commit.map(|at| at + self.shared.options.gather) else { return };
+        let patient = |op: &Op| matches!(op, Op::Append(row) if row.spooled.is_some() && !row.urgent);
+        while waiting.len() < BATCH && waiting.iter().all(patient) {
+            let room = BATCH - waiting.len();
+            match tokio::time::timeout_at(until, ops.recv_many(waiting, room)).await {
+                Ok(0) | Err(_) => break,
+                Ok(_) => {}
+            }
+        }
+    }
+
     /// Writes what an earlier process left in the spool.
     async fn take_over(&mut self, mut left: Vec<Left>) {
         if left.is_empty() {
@@ -209,7 +242,7 @@ impl Writer {
             let rest = left.split_off(left.len().min(BATCH));
             let row = |Left { seq, turn, body }| {
                 let _unsettled = Unsettled::new(&self.shared);
-                Box::new(Row { turn, body, spooled: Some(seq), answer: None, _unsettled })
+                Box::new(Row { turn, body, spooled: Some(seq), urgent: true, answer: None, _unsettled })
             };
             let rows = std::mem::replace(&mut left, rest).into_iter().map(row).collect();
             self.append(rows).await;
@@ -242,6 +275,7 @@ impl Writer {
                     // Its base may be gone: another process may have had the database.
                     let rows = batch.into_iter().map(|ready| ready.row).collect();
                     self.shared.bases().clear();
+                    self.shared.known_blocks.forget();
                     batch = self.encode(rows).await;
                 }
                 Err(error) if batch.len() == 1 => {
@@ -307,7 +341,8 @@ impl Writer {
                     Err(_) => body::encode(&row.body, None, every),
                 },
             };
-            ready.push(Ready { row, encoded });
+            let block = row.turn.block.as_ref().map(|block| blocks::hash_of(&block.text));
+            ready.push(Ready { row, encoded, block });
         }
         ready
     }
@@ -342,8 +377,12 @@ impl Writer {
         }
     }
 
-    /// One statement text, hence one trip to the connection's thread: begin, sessions, turns, commit.
+    /// One transaction. The first statement's text begins it and the last one's ends it: a few turns are one trip to the
+    /// connection's thread.
     async fn execute(&mut self, rows: &[Ready]) -> sqlx::Result<()> {
+        let texts = rows.iter().filter_map(|ready| ready.block.zip(ready.row.turn.block.as_ref()));
+        let texts = texts.map(|(hash, block)| (hash, block.text.as_str()));
+        blocks::put(&mut self.conn, &self.shared, texts).await?;
         let next = match self.next {
             Some(next) => next,
             None => {
@@ -352,22 +391,32 @@ impl Writer {
                 *self.next.insert(highest + 1)
             }
         };
-        let mut arguments = SqliteArguments::default();
-        arguments.reserve(rows.len() * (SESSION_COLUMNS + COLUMNS.len() + 2) + 1, 0);
-        for ready in rows {
-            bind_session(&mut arguments, &ready.row).map_err(sqlx::Error::Encode)?;
+        let spooled = rows.iter().filter_map(|ready| ready.row.spooled).max().unwrap_or(self.spooled);
+        let (mut id, mut rest) = (next, rows);
+        while !rest.is_empty() {
+            let size = LARGEST_CHUNK.min(1 << rest.len().ilog2());
+            let (chunk, others) = rest.split_at(size);
+            let (first, last) = (id == next, others.is_empty());
+            let mut arguments = SqliteArguments::default();
+            arguments.reserve(size * (SESSION_COLUMNS + COLUMNS.len() + 2) + 1, 0);
+            for ready in chunk {
+                bind_session(&mut arguments, &ready.row).map_err(sqlx::Error::Encode)?;
+            }
+            for (id, ready) in (id..).zip(chunk) {
+                bind_turn(&mut arguments, id, ready).map_err(sqlx::Error::Encode)?;
+            }
+            if last {
+                arguments.add(spooled).map_err(sqlx::Error::Encode)?;
+            }
+            sqlx::query_with(insert(size, first, last), arguments).execute(&mut self.conn).await?;
+            id += size as i64;
+            rest = others;
         }
-        for (id, ready) in (next..).zip(rows) {
-            bind_turn(&mut arguments, id, ready).map_err(sqlx::Error::Encode)?;
-        }
-        let spooled = rows.iter().filter_map(|ready| ready.row.spooled).max();
-        arguments.add(spooled.unwrap_or(self.spooled)).map_err(sqlx::Error::Encode)?;
-        let sql: &'static str = &INSERTS[rows.len() - 1];
-        sqlx::query_with(sql, arguments).execute(&mut self.conn).await?;
         Ok(())
     }
 
     fn committed(&mut self, batch: Vec<Ready>, first: i64) {
+        self.last_commit = Some(Instant::now());
         let spooled = batch.iter().filter_map(|ready| ready.row.spooled).max();
         {
             let mut bases = self.shared.bases();
@@ -434,12 +483,24 @@ const COLUMNS: &[&str] = &[
 /// Values that `bind_session` adds.
 const SESSION_COLUMNS: usize = 6;
 
-/// What writes 1, 2, … `BATCH` rows. A main turn (`turns` > 0) opens its session again.
+/// What writes `size` rows, a power of two.
+fn insert(size: usize, first: bool, last: bool) -> &'static str {
+    &INSERTS[size.ilog2() as usize * 4 + usize::from(first) * 2 + usize::from(last)]
+}
+
+/// What writes 1, 2, 4, … `LARGEST_CHUNK` rows: in the middle of a transaction, at its end, at its beginning, and as the
+/// whole of it. A main turn (`turns` > 0) opens its session again.
 static INSERTS: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let turn = format!("(?, (SELECT key FROM sessions WHERE id = ?){})", ", ?".repeat(COLUMNS.len()));
-    let insert = |n: usize| {
+    let value = |column: &&str| match *column {
+        "block" => ", (SELECT id FROM blocks WHERE hash = ?)",
+        _ => ", ?",
+    };
+    let values: String = COLUMNS.iter().map(value).collect();
+    let turn = format!("(?, (SELECT key FROM sessions WHERE id = ?){values})");
+    let insert = |n: usize, first: bool, last: bool| {
+        let (begin, commit) = ("BEGIN IMMEDIATE;", ";\nUPDATE spool SET done = max(done, ?);\nCOMMIT");
         format!(
-            "BEGIN IMMEDIATE;
+            "{}
              INSERT INTO sessions (id, agent, started, last, turns, title, requests) VALUES {}
              ON CONFLICT (id) DO UPDATE SET
                  agent = coalesce(agent, excluded.agent),
@@ -449,15 +510,17 @@ static INSERTS: LazyLock<Vec<String>> = LazyLock::new(|| {
                  turns = max(turns, excluded.turns),
                  requests = requests + 1,
                  title = coalesce(title, excluded.title);
-             INSERT INTO turns (id, session, {}) VALUES {};
-             UPDATE spool SET done = max(done, ?);
-             COMMIT",
+             INSERT INTO turns (id, session, {}) VALUES {}{}",
+            if first { begin } else { "" },
             vec!["(?, ?, ?, ?, ?, ?, 1)"; n].join(", "),
             COLUMNS.join(", "),
             vec![turn.as_str(); n].join(", "),
+            if last { commit } else { "" },
         )
     };
-    (1..=BATCH).map(insert).collect()
+    let sizes = (0..=LARGEST_CHUNK.ilog2()).map(|n| 1 << n);
+    let places = [(false, false), (false, true), (true, false), (true, true)];
+    sizes.flat_map(|n| places.map(|(first, last)| insert(n, first, last))).collect()
 });
 
 /// Characters of the user's first words that name a session.
@@ -526,7 +589,7 @@ fn bind_turn(args: &mut SqliteArguments, id: i64, ready: &Ready) -> Result<(), s
     args.add((!t.headers.is_empty()).then(|| serde_json::to_string(&t.headers)).transpose()?)?;
     let sampled = t.sampled.as_ref();
     args.add(sampled.and_then(|s| s.sampling.as_deref()))?;
-    args.add(t.block.as_ref().map(|b| b.text.as_str()))?;
+    args.add(hash(ready.block))?;
     args.add(t.user_text.as_deref())?;
     args.add(t.answer_text.as_deref())?;
     args.add(t.answer_json.as_deref())?;

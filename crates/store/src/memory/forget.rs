@@ -5,7 +5,7 @@
 use sqlx::{Row as _, SqliteConnection};
 
 use super::{index, scope_key, unpack};
-use crate::{Result, Store};
+use crate::{Result, Store, blocks};
 
 /// What is to be forgotten.
 #[derive(Debug, Clone)]
@@ -148,6 +148,7 @@ impl Store {
                         }
                         sqlx::query("UPDATE memory_scopes SET indexed = 0 WHERE id = ?").bind(scope.as_str()).execute(&mut *conn).await?;
                     }
+                    blocks::drop_unused(conn, shared).await?;
                     // Nothing may be made to stand on a body that is gone.
                     shared.bases().clear();
                     Ok(done)
@@ -202,7 +203,7 @@ async fn scrub(conn: &mut SqliteConnection, needle: &Needle) -> sqlx::Result<u64
                 max(t.id = ?2 AND ifnull(instr(user_text, ?1), 0) + ifnull(instr(answer_text, ?1), 0) = 0) AS differs
          FROM turns t JOIN sessions s ON s.key = t.session
          WHERE t.id = ?2 OR ?3 AND s.id IN (SELECT session FROM memory_windows WHERE scope = ?4)
-               AND (instr(user_text, ?1) > 0 OR instr(answer_text, ?1) > 0 OR instr(block, ?1) > 0)
+               AND (instr(user_text, ?1) > 0 OR instr(answer_text, ?1) > 0 OR instr((SELECT text FROM blocks WHERE id = t.block), ?1) > 0)
          GROUP BY t.session",
     );
     let held = held.bind(needle.text.as_str()).bind(needle.turn).bind(needle.telling()).bind(needle.scope);
@@ -213,7 +214,7 @@ async fn scrub(conn: &mut SqliteConnection, needle: &Needle) -> sqlx::Result<u64
         let rows = sqlx::query(
             "UPDATE turns SET
                  user_text = replace(user_text, ?3, ?4), answer_text = replace(answer_text, ?3, ?4),
-                 block = replace(block, ?3, ?4), answer = NULL, error = NULL, prompt_ids = NULL, sampled_ids = NULL,
+                 answer = NULL, error = NULL, prompt_ids = NULL, sampled_ids = NULL,
                  sampled_logprobs = NULL, body = ?5, body_base = NULL, body_depth = 0, body_prefix = 0, body_suffix = 0,
                  body_len = ?6, body_hash = ?7, body_codec = 0
              WHERE session = ?1 AND id >= ?2",
@@ -227,6 +228,9 @@ async fn scrub(conn: &mut SqliteConnection, needle: &Needle) -> sqlx::Result<u64
             .bind(GONE_BODY.len() as i64)
             .bind(xxhash_rust::xxh3::xxh3_64(GONE_BODY).cast_signed());
         changed += rows.execute(&mut *conn).await?.rows_affected();
+        // Under another hash: whoever adds the same text again gets a block of its own.
+        let blocks = "UPDATE blocks SET text = replace(text, ?1, ?2), hash = randomblob(16) WHERE instr(text, ?1) > 0";
+        sqlx::query(blocks).bind(needle.text.as_str()).bind(GONE).execute(&mut *conn).await?;
         if row.try_get::<bool, _>("differs")? {
             // The journal's words and ours differ (a secret was left out): then the whole text goes.
             let wipe = sqlx::query("UPDATE turns SET user_text = ?2, answer_text = ?2 WHERE id = ?1");
