@@ -44,7 +44,7 @@ async fn loses_nothing_and_recovers() {
         assert_eq!(got.json()["choices"][0]["message"]["content"], "Fine.");
         match got.head.header("x-metaclaw-warning") {
             Some(warning) => {
-                assert!(warning.contains("journal"), "{warning}");
+                assert!(warning.contains("not recorded"), "{warning}");
                 unrecorded += 1;
             }
             None => recorded.push(words[..12].trim_end().to_owned()),

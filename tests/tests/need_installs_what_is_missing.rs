@@ -94,9 +94,7 @@ async fn a_package_that_the_release_has_not_stops_no_other() {
     assert_eq!(said.code, 1, "{said:#?}");
     assert!(said.err.contains("missing: the program \"absent\"") && !said.err.contains("wrk"), "{said:#?}");
     let calls = machine.calls();
-    assert!(
-        calls.lines().any(|call| call.ends_with(" wrk")) && calls.lines().any(|call| call.ends_with(" hey"))
-    );
+    assert!(calls.lines().any(|call| call.ends_with(" wrk")) && calls.lines().any(|call| call.ends_with(" hey")));
     assert!(!calls.contains("absent"), "{calls}");
     assert_eq!(machine.need(&["wrk", "hey"]).await.code, 0);
 }

@@ -68,7 +68,10 @@ async fn serve(ctx: &Ctx, args: &Start) -> Result<ExitCode, Fail> {
             ..StartOptions::new(ctx.home.clone())
         };
         let engine = Box::pin(Engine::start(options)).await.map_err(|error| {
-            tracing::error!("not started: {error}");
+            // In the foreground the log is on this terminal, where the error comes anyway.
+            if args.detached {
+                tracing::error!("not started: {error}");
+            }
             failed(&error)
         })?;
         if !args.detached {
