@@ -271,7 +271,7 @@ pub(crate) enum SkillsVerb {
     },
     /// Copy a skill folder, or a folder of them, into the library
     Add {
-        /// SKILL.md, its folder, or a folder of such folders
+        /// SKILL.md (that file alone), its folder with all files, or a folder of such folders
         path: PathBuf,
         /// Replace a skill of the same name; the old one can be brought back
         #[arg(long)]

@@ -73,7 +73,8 @@ impl Core {
             Ok(reading) => reading,
             Err(error) => failed(&error, Loaded::default()),
         };
-        let log = home.log_path();
+        // Where the last run wrote it.
+        let log = crate::lock::last(&home.lock_path()).and_then(|last| last.log).unwrap_or_else(|| home.log_path());
         Self(Arc::new(Inner {
             home,
             config_path,
@@ -281,7 +282,7 @@ pub(crate) fn sentence(error: &dyn std::fmt::Display) -> String {
     let text = error.to_string();
     let mut letters = text.chars();
     let mut text = match letters.next() {
-        Some(first) if first.is_lowercase() && !text.starts_with("metaclaw") => {
+        Some(first) if first.is_lowercase() && !["metaclaw", "http"].iter().any(|name| text.starts_with(name)) => {
             first.to_uppercase().chain(letters).collect::<String>()
         }
         _ => text,

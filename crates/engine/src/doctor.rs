@@ -86,7 +86,7 @@ fn config_file(core: &Core) -> Check {
 }
 
 async fn service(core: &Core) -> Check {
-    let running = core.running().ok().map(|run| (run.addr, std::process::id(), run.listen_note()));
+    let running = core.running().ok().map(|run| (run.addr, std::process::id(), run.listen_note(&core.config())));
     if let Some((addr, pid, note)) = running {
         if !crate::health::answers(addr).await {
             return check("service", Grade::Bad, format!("Process {pid} runs, but {addr} does not answer."))
@@ -121,8 +121,13 @@ async fn service(core: &Core) -> Check {
 fn key(core: &Core) -> Check {
     let config = core.config();
     let listen = config.listen();
-    if let Some(refused) = listen.refused {
-        return check("key", Grade::Warn, sentence(&refused));
+    // Of a running service its socket counts, which may be another one than the file asks for by now.
+    let note = match core.running() {
+        Ok(run) => run.listen_note(&config),
+        Err(_) => listen.refused,
+    };
+    if let Some(note) = note {
+        return check("key", Grade::Warn, sentence(&note));
     }
     if let Some(concern) = listen.concern {
         return check("key", Grade::Warn, sentence(&concern));

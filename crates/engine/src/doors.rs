@@ -12,7 +12,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, header};
 use subtle::ConstantTimeEq;
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::TcpListener;
 use tower_http::services::{ServeDir, ServeFile};
 
 use crate::api::{Code, Problem};
@@ -31,13 +31,7 @@ pub(crate) fn unix(path: &Path, router: Router, life: &Lifeline) -> std::io::Res
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let listener = UnixListener::bind(path)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    }
-    serve::unix(listener, router, life);
+    serve::unix(crate::socket::bind(path)?, router, life);
     Ok(())
 }
 

@@ -18,14 +18,14 @@ use tokio_util::task::TaskTracker;
 
 use crate::bus::Bus;
 use crate::core::{Core, End, Inner, Overrides, Reading};
-use crate::lock::{Holder, HomeLock, LockError};
+use crate::lock::{Asked, Holder, HomeLock, LockError};
 use crate::logs::LogControl;
 use crate::run::Run;
 use crate::serve::Lifeline;
 use crate::{Clock, api, doors, port, serve, watch as changes};
 
 /// How long running answers may take to end by themselves.
-const DRAIN: Duration = Duration::from_millis(5500);
+const DRAIN: Duration = Duration::from_millis(4500);
 /// How long the error events may take that end what runs after that.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How long cut answers may take to be recorded.
@@ -196,7 +196,11 @@ impl Engine {
             refused: listen.refused.clone(),
             boot: reading.loaded.clone(),
             ui: OnceLock::new(),
-            settings: Arc::new(ArcSwap::from_pointee(proxy::Settings::from_config(&config))),
+            ui_asked: options.ui_port,
+            settings: Arc::new(ArcSwap::from_pointee(proxy::Settings {
+                open_to_network: !addr.ip().is_loopback(),
+                ..proxy::Settings::from_config(&config)
+            })),
             skills: Arc::new(ArcSwap::from_pointee(proxy::SkillSettings::from_config(&config))),
             upstream: Arc::new(ArcSwap::from_pointee(proxy::route(&config, &http, &hop))),
             http,
@@ -244,6 +248,12 @@ impl Engine {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             config: config_path,
             log: Some(options.log_file.clone()),
+            asked: Asked {
+                mode: options.overrides.mode.map(|mode| mode.to_string()),
+                port: options.overrides.port,
+                ui_port: options.ui_port,
+                log_file: (options.log_file != home.log_path()).then(|| options.log_file.clone()),
+            },
         };
         lock = engine.lock;
         lock.publish(&holder, &home.pid_path(addr.port()))?;
@@ -300,6 +310,8 @@ impl Engine {
         self.proxy_tasks.spawn(Arc::clone(&agent_port).end_idle_sessions());
         self.tasks.spawn(forward(heard, run.bus.clone(), self.cancel.clone()));
         self.tasks.spawn(changes::config(self.core.clone(), self.cancel.clone()));
+        let socket = self.core.home().socket_path();
+        self.tasks.spawn(changes::socket(socket, self.router.clone(), run.control.clone(), self.cancel.clone()));
         let bus = run.bus.clone();
         self.core.library().watch(&self.tasks, self.cancel.clone(), move |report| {
             tracing::info!(added = ?report.added, changed = ?report.changed, removed = ?report.removed, "skills changed");
@@ -420,7 +432,7 @@ async fn bind(addr: SocketAddr) -> Result<TcpListener, StartError> {
     TcpListener::bind(addr).await.map_err(|source| listen_error(addr, source))
 }
 
-fn listen_error(addr: SocketAddr, source: std::io::Error) -> StartError {
+pub(crate) fn listen_error(addr: SocketAddr, source: std::io::Error) -> StartError {
     if source.kind() == std::io::ErrorKind::AddrInUse {
         StartError::PortTaken { addr, holder: port::listener(addr.port()) }
     } else {

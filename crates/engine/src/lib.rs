@@ -17,10 +17,12 @@ mod port;
 mod provider;
 mod redact;
 mod replay;
+mod restart;
 mod run;
 mod serve;
 mod setup;
 mod skills_edit;
+mod socket;
 pub mod token;
 mod watch;
 

@@ -28,13 +28,19 @@ const QUESTION: &str = "Reply with one word: ready";
 /// Asks a provider for its models and, unless told not to, for one word.
 pub(crate) async fn test(core: &Core, asked: &ProviderTest) -> Result<ProviderReport, Problem> {
     let config = described(core, asked)?;
+    ask(&config, asked.models_only, asked.api_key.is_some()).await
+}
+
+/// Asks the provider of these settings. `own_key`: the person gave a key for the test, so one is at hand even where the
+/// agents' own credentials are passed on.
+pub(crate) async fn ask(config: &Config, models_only: bool, own_key: bool) -> Result<ProviderReport, Problem> {
     let upstream = config.upstream().map_err(|error| {
         Problem::new(Code::NotConfigured, format!("{}.", capital(&error.what))).hint(capital(&error.todo))
     })?;
     let label = config::preset(&upstream.provider)
         .filter(|preset| preset.id != "custom")
         .map_or_else(|| host(&upstream.base_url), |preset| preset.label.clone());
-    if upstream.credentials == Credentials::Caller && asked.api_key.is_none() {
+    if upstream.credentials == Credentials::Caller && !own_key {
         return Ok(ProviderReport {
             ok: true,
             message: format!("{label} is asked with each agent's own credentials, so there is no key to test with."),
@@ -42,17 +48,17 @@ pub(crate) async fn test(core: &Core, asked: &ProviderTest) -> Result<ProviderRe
             ..ProviderReport::default()
         });
     }
-    let client = crate::http_client(&config)?;
+    let client = crate::http_client(config)?;
     let mut report = ProviderReport { base_url: upstream.base_url.clone(), ..ProviderReport::default() };
     // A model that is named needs no list, so the test is one call.
-    let listed = match asked.models_only || upstream.model_id.is_empty() {
+    let listed = match models_only || upstream.model_id.is_empty() {
         true => models(&client, &upstream, PATIENCE).await,
         false => Ok(Vec::new()),
     };
     if let Ok(models) = &listed {
         report.models.clone_from(models);
     }
-    if asked.models_only {
+    if models_only {
         report.ok = listed.is_ok();
         report.message = match &listed {
             Ok(models) if models.is_empty() => format!("{label} answers, but lists no model."),
@@ -97,7 +103,8 @@ pub(crate) async fn test(core: &Core, asked: &ProviderTest) -> Result<ProviderRe
     Ok(report)
 }
 
-/// The settings with what is to be tested over them. Another provider does not inherit address, key or model.
+/// The settings with what is to be tested over them. Another provider does not inherit address, key, headers or model;
+/// neither does another server of the same provider get the key.
 fn described(core: &Core, asked: &ProviderTest) -> Result<Config, Problem> {
     let mut loaded = core.reading().loaded.clone();
     let mut put = |key: &str, value: &str| {
@@ -106,17 +113,19 @@ fn described(core: &Core, asked: &ProviderTest) -> Result<Config, Problem> {
                 .hint(format!("Allowed: {}", problem.allowed))
         })
     };
-    let current = core.reading().loaded.config.llm.provider.clone();
-    let another = asked.provider.as_deref().is_some_and(|provider| provider != current);
-    if another || asked.api_base.is_some() {
+    let current = core.config();
+    let another = asked.provider.as_deref().is_some_and(|provider| provider != current.llm.provider);
+    if another || asked.api_base.as_deref().is_some_and(|base| !is_same_server(&current, base)) {
         // The key of one provider never goes to another address.
         put("llm.api_key", "")?;
         put("llm.auth_method", "api_key")?;
+        put("llm.headers", "{}")?;
     }
     if another {
         for key in ["llm.api_base", "llm.model_id", "llm.dialect"] {
             put(key, if key == "llm.dialect" { "auto" } else { "" })?;
         }
+        put("llm.model_map", "{}")?;
     }
     let answers = [
         ("llm.provider", &asked.provider),
@@ -124,6 +133,7 @@ fn described(core: &Core, asked: &ProviderTest) -> Result<Config, Problem> {
         ("llm.api_key", &asked.api_key),
         ("llm.model_id", &asked.model_id),
         ("llm.dialect", &asked.dialect),
+        ("llm.auth_method", &asked.auth_method),
     ];
     for (key, value) in answers {
         if let Some(value) = value {
@@ -136,6 +146,15 @@ fn described(core: &Core, asked: &ProviderTest) -> Result<Config, Problem> {
         .fetch_secrets(&LocalSecrets::of_process(base), path)
         .map_err(|error| Problem::new(Code::NotConfigured, sentence(&error)))?;
     Ok(loaded.config)
+}
+
+/// Whether `base` leads to the server that the settings ask now.
+fn is_same_server(current: &Config, base: &str) -> bool {
+    let now = current.upstream().map(|upstream| upstream.base_url).unwrap_or_else(|_| current.llm.api_base.clone());
+    match (config::BaseUrl::parse(&now), config::BaseUrl::parse(base)) {
+        (Ok(now), Ok(asked)) => now.is_same_server(&asked),
+        _ => false,
+    }
 }
 
 /// Why a provider gave no answer.

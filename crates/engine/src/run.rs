@@ -28,6 +28,8 @@ pub(crate) struct Run {
     pub(crate) boot: Loaded,
     /// Where a browser finds the window's pages.
     pub(crate) ui: OnceLock<SocketAddr>,
+    /// `--ui-port` of this run.
+    pub(crate) ui_asked: Option<u16>,
     pub(crate) settings: Arc<ArcSwap<proxy::Settings>>,
     pub(crate) skills: Arc<ArcSwap<proxy::SkillSettings>>,
     pub(crate) upstream: Arc<ArcSwap<proxy::Upstream>>,
@@ -39,32 +41,64 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Asks the host of this service to end it. The first wish counts.
-    pub(crate) fn ask_end(&self, how: End) {
+    /// Asks the host of this service to end it. The first wish counts; the answer is the one that does.
+    pub(crate) fn ask_end(&self, how: End) -> End {
+        let mut counts = how;
         self.end.send_if_modified(|asked| {
             let first = asked.is_none();
-            asked.get_or_insert(how);
+            counts = *asked.get_or_insert(how);
             first
         });
+        counts
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed) || self.end.borrow().is_some()
     }
 
-    /// Why the service listens elsewhere than the config says.
-    pub(crate) fn listen_note(&self) -> Option<String> {
-        self.refused.clone()
+    /// Whether others in the network can reach the agent port. The socket decides, not what the file says by now.
+    pub(crate) fn is_open_to_network(&self) -> bool {
+        !self.addr.ip().is_loopback()
+    }
+
+    /// Whether `now` would take the key away from a port that others can reach. Then the key it had stays in force.
+    fn keeps_key(&self, now: &Config) -> bool {
+        self.is_open_to_network() && now.proxy.api_key.is_empty()
+    }
+
+    /// What is to be known about where the service listens: that it is not where the config says, or that its key was
+    /// removed while others can reach the port.
+    pub(crate) fn listen_note(&self, now: &Config) -> Option<String> {
+        if !self.keeps_key(now) {
+            return self.refused.clone();
+        }
+        Some(format!(
+            "proxy.api_key was removed while others in the network can reach {}: agents must go on showing the key it \
+             had. After a restart there is no key, and only this machine can reach the port. To keep it open, set a key: \
+             metaclaw config set proxy.api_key",
+            self.addr
+        ))
     }
 
     /// Settings that changed since the start and count from the next one.
     pub(crate) fn restart_for(&self, now: &Loaded) -> Vec<String> {
+        let keeps_key = self.keeps_key(&now.config);
         now.config
             .changed(&self.boot.config)
             .into_iter()
-            .filter(|key| crate::api::AT_START.contains(key))
+            .filter(|key| crate::api::AT_START.contains(key) || (keeps_key && *key == "proxy.api_key"))
             .map(str::to_owned)
             .collect()
+    }
+
+    /// What the agent port works by when `config` is in force.
+    fn port_settings(&self, config: &Config) -> proxy::Settings {
+        let mut settings = proxy::Settings::from_config(config);
+        settings.open_to_network = self.is_open_to_network();
+        if self.keeps_key(config) {
+            settings.api_key.clone_from(&self.settings.load().api_key);
+        }
+        settings
     }
 
     /// Puts a reading of the config file in force, and tells of it.
@@ -86,9 +120,15 @@ impl Run {
 
     /// Hands the settings to everybody who works by them.
     pub(crate) fn put_in_force(&self, config: &Config) {
-        self.log.mask(secrets(config));
+        let settings = self.port_settings(config);
+        let mut masked = secrets(config);
+        if self.keeps_key(config) {
+            tracing::warn!("{}", self.listen_note(config).unwrap_or_default());
+            masked.extend(settings.api_key.clone());
+        }
+        self.log.mask(masked);
         self.log.level(config.log.level.as_str());
-        self.settings.store(Arc::new(proxy::Settings::from_config(config)));
+        self.settings.store(Arc::new(settings));
         self.skills.store(Arc::new(proxy::SkillSettings::from_config(config)));
         self.upstream.store(Arc::new(proxy::route(config, &self.http, &self.hop)));
     }
@@ -119,6 +159,19 @@ pub(crate) fn secrets(config: &Config) -> Vec<String> {
 }
 
 impl Core {
+    /// Whether a process holds this home for the config file that this is about, though we got no answer from it.
+    fn is_held_by_another(&self) -> bool {
+        match crate::lock::holder(&self.home().lock_path()) {
+            None => false,
+            Some(None) => true,
+            Some(Some(holder)) => holder.config == self.config_path(),
+        }
+    }
+
+    fn other_holder(&self) -> Option<crate::lock::Holder> {
+        crate::lock::holder(&self.home().lock_path()).flatten().filter(|holder| holder.config == self.config_path())
+    }
+
     /// The state of the service and of its home.
     pub(crate) fn status(&self) -> crate::api::Status {
         use crate::api::{ProviderState, ServiceState, SkillFigures, Status};
@@ -127,6 +180,7 @@ impl Core {
         let run = self.running().ok();
         let upstream = config.upstream();
         let state = match run {
+            None if self.is_held_by_another() => ServiceState::Unreachable,
             None => ServiceState::Stopped,
             Some(run) if run.is_stopping() => ServiceState::Stopping,
             Some(_) if upstream.is_err() => ServiceState::FirstRun,
@@ -149,20 +203,24 @@ impl Core {
             Err(_) => ProviderState { id: config.llm.provider.clone(), ..ProviderState::default() },
         };
         let addr = run.map(|run| run.addr);
+        let holder = if run.is_none() { self.other_holder() } else { None };
         Status {
             state,
-            pid: run.map(|_| std::process::id()),
+            pid: run.map(|_| std::process::id()).or(holder.as_ref().map(|holder| holder.pid)),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            since_ms: run.map(|run| run.started_ms),
+            since_ms: run.map(|run| run.started_ms).or(holder.as_ref().map(|holder| holder.since.as_millisecond())),
             mode: config.mode.to_string(),
             mode_overruled: self.0.overrides.mode.is_some(),
             base_url: addr.map(|addr| format!("http://{}/v1", crate::health::reachable(addr))),
-            port: addr.map_or(config.proxy.port, |addr| addr.port()),
+            port: addr.map(|addr| addr.port()).or(holder.map(|holder| holder.port)).unwrap_or(config.proxy.port),
             listen_note: match run {
-                Some(run) => run.listen_note(),
+                Some(run) => run.listen_note(config),
                 None => config.listen().refused,
             },
-            key_required: !config.proxy.api_key.is_empty(),
+            key_required: match run {
+                Some(run) => run.settings.load().api_key.is_some(),
+                None => !config.proxy.api_key.is_empty(),
+            },
             ui_url: run.and_then(|run| run.ui.get()).map(|addr| format!("http://{addr}/")),
             configured: upstream.is_ok(),
             missing: upstream.err().map(|error| error.to_string()),

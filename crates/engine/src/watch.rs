@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use tokio_util::sync::CancellationToken;
 
 use crate::core::Core;
+use crate::serve::Lifeline;
 
 /// How often the config file is looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -33,6 +34,23 @@ pub(crate) async fn config(core: Core, ending: CancellationToken) {
         }
         if mark(&path) != core.reading().mark {
             core.reload().await;
+        }
+    }
+}
+
+/// Makes the control socket again when its file is gone (a cleaner of temporary folders), until `ending`.
+pub(crate) async fn socket(path: PathBuf, router: axum::Router, life: Lifeline, ending: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = ending.cancelled() => return,
+            () = tokio::time::sleep(LOOK) => {}
+        }
+        let gone = matches!(path.symlink_metadata(), Err(error) if error.kind() == std::io::ErrorKind::NotFound);
+        if gone {
+            match crate::doors::unix(&path, router.clone(), &life) {
+                Ok(()) => tracing::warn!(path = %path.display(), "the control socket was removed; it is there again"),
+                Err(error) => tracing::debug!(%error, "the control socket was removed and cannot be made again"),
+            }
         }
     }
 }

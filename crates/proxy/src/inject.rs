@@ -89,6 +89,12 @@ pub(crate) fn render(pieces: &[Piece], budget: u32, placement: Placement) -> Opt
     Some(Made { text, additions })
 }
 
+/// Where a block that was made earlier was put: its first line says so.
+#[must_use]
+pub fn placement_of(block: &str) -> Placement {
+    if block.contains(SYSTEM_INTRO) { Placement::System } else { Placement::Turn }
+}
+
 /// Puts all text of a request where it belongs: what was there before at its old place, the current turn's at its own.
 /// Returns the trigger's key where the current text really went in.
 pub(crate) fn apply(
@@ -140,6 +146,14 @@ mod tests {
         </metaclaw-context>
         ");
         assert_eq!(made.additions.len(), 1);
+    }
+
+    #[test]
+    fn a_block_tells_where_it_was_put() {
+        for placement in [Placement::Turn, Placement::System] {
+            let made = render(&[piece("a", 3)], 1000, placement).unwrap();
+            assert_eq!(placement_of(&made.text), placement);
+        }
     }
 
     #[test]

@@ -41,6 +41,7 @@ pub use converse::{SESSION_HEADER, TURN_HEADER, WARNING_HEADER};
 pub use events::{Event, Timings, TurnFinished};
 pub use gate::KEY_HEADER;
 pub use http_model::{BadUpstream, HttpModel, Patience, http_client, route};
+pub use inject::placement_of;
 pub use knowledge::{Ask, Knowledge, NoKnowledge, Piece, SkillKnowledge, SkillSettings};
 pub use model::{BodyError, Call, Endpoint, Model, ModelError, Reply, ReplyBody, Route, Upstream};
 pub use settings::Settings;

@@ -198,10 +198,16 @@ impl Store {
     /// Opens an existing database for reading only, e.g. while the service runs. Never migrates.
     pub async fn open_read_only(path: &Path, options: Options) -> Result<Self> {
         std::fs::metadata(path).map_err(|e| Error::from_io(path.to_owned(), &e))?;
-        let connect = reader_options(path, &options);
-        let mut conn = connect.connect().await.map_err(|e| Error::from_sqlx(path, &e))?;
-        let found = migrate::version(&mut conn, path).await?;
-        conn.close().await.map_err(|e| Error::from_sqlx(path, &e))?;
+        let mut connect = reader_options(path, &options);
+        let found = match look(&connect, path).await {
+            // In a folder that cannot be written SQLite cannot make its -shm file. With no log beside it the file is all
+            // there is, and nobody can change it.
+            Err(_) if is_settled(path) => {
+                connect = connect.immutable(true);
+                look(&connect, path).await?
+            }
+            found => found?,
+        };
         if found < migrate::newest() {
             return Err(Error::OlderSchema { path: path.to_owned(), found, known: migrate::newest() });
         }
@@ -391,4 +397,19 @@ async fn open_spool(
 /// A connection of its own, for work that must not hold up the writer.
 pub(crate) async fn connect(shared: &Shared) -> Result<SqliteConnection> {
     connect_options(&shared.path, &shared.options).connect().await.map_err(|e| shared.sqlx(&e))
+}
+
+/// The schema that the file has.
+async fn look(connect: &SqliteConnectOptions, path: &Path) -> Result<i64> {
+    let mut conn = connect.connect().await.map_err(|e| Error::from_sqlx(path, &e))?;
+    let found = migrate::version(&mut conn, path).await;
+    conn.close().await.map_err(|e| Error::from_sqlx(path, &e))?;
+    found
+}
+
+/// Whether everything committed is in the database file itself.
+fn is_settled(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    std::fs::metadata(log).map_or_else(|e| e.kind() == std::io::ErrorKind::NotFound, |log| log.len() == 0)
 }

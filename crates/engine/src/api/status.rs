@@ -18,6 +18,8 @@ pub enum ServiceState {
     FirstRun,
     /// The service is ending: no new requests, running answers are finished.
     Stopping,
+    /// A process holds this home, but its control socket does not answer: it is starting or ending, or it hangs.
+    Unreachable,
     /// No service runs in this home.
     Stopped,
 }
