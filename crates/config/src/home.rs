@@ -162,7 +162,8 @@ pub(crate) fn close_to_others(_path: &Path, _mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;

@@ -49,7 +49,7 @@ pub struct Asked {
 pub enum LockError {
     /// Another process holds it. The note is missing only in the moment between its lock and its bind.
     #[error("MetaClaw already runs in this home{}", .0.as_ref().map(|h| format!(": process {}, port {}, since {}", h.pid, h.port, crate::when(h.since))).unwrap_or_default())]
-    Held(Option<Holder>),
+    Held(Option<Box<Holder>>),
     /// The file could not be opened or locked.
     #[error("cannot use the lock file {}: {source}", path.display())]
     Io {
@@ -82,7 +82,7 @@ impl HomeLock {
                 file.set_len(0).map_err(io)?;
                 Ok(Self { file, path: path.to_path_buf(), pid_file: None })
             }
-            Err(TryLockError::WouldBlock) => Err(LockError::Held(read_note(&mut file))),
+            Err(TryLockError::WouldBlock) => Err(LockError::Held(read_note(&mut file).map(Box::new))),
             Err(TryLockError::Error(source)) => Err(io(source)),
         }
     }
@@ -195,7 +195,7 @@ mod tests {
         let mut first = HomeLock::take(&path).unwrap();
         first.publish(&note(4242), &pid).unwrap();
         let Err(LockError::Held(Some(holder))) = HomeLock::take(&path) else { panic!("the lock was given twice") };
-        assert_eq!(holder, note(4242));
+        assert_eq!(*holder, note(4242));
         assert_eq!(std::fs::read_to_string(&pid).unwrap(), "4242");
         assert_eq!(super::holder(&path), Some(Some(note(4242))));
         drop(first);

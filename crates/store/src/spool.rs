@@ -251,7 +251,7 @@ fn read_chain(file: &File, db: i64, begin: u64) -> io::Result<Chain> {
         match serde_json::from_slice(payload.get(..head.turn_len).unwrap_or_default()) {
             Ok(turn) => chain.records.push(Left { seq: head.seq, turn, body: payload.slice(head.turn_len..) }),
             Err(error) => {
-                tracing::error!(seq = head.seq, %error, "a turn that was set aside cannot be read; it is lost")
+                tracing::error!(seq = head.seq, %error, "a turn that was set aside cannot be read; it is lost");
             }
         }
         chain.last = head.seq;

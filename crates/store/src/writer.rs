@@ -251,6 +251,7 @@ impl Writer {
 
     /// Writes `rows` with one statement; if that fails for a reason that may lie in one row, each by itself. While the
     /// database cannot be written at all, spooled rows wait, and so does everything behind them.
+    #[expect(clippy::vec_box, reason = "a row is large and moves from the queue to lists and batches")]
     async fn append(&mut self, mut rows: Vec<Box<Row>>) {
         if self.given_up {
             rows.retain(|row| row.spooled.is_none());
@@ -313,6 +314,7 @@ impl Writer {
     }
 
     /// Makes bodies small: long work on blocking threads, all of it at once.
+    #[expect(clippy::vec_box, reason = "a row is large and moves from the queue to lists and batches")]
     async fn encode(&self, rows: Vec<Box<Row>>) -> Vec<Ready> {
         enum Work {
             Done(Encoded),

@@ -300,7 +300,7 @@ fn held(holder: Option<&lock::Holder>) -> Fail {
 fn failed(error: &StartError) -> Fail {
     let text = format!("{}.", error.to_string().trim_end_matches('.'));
     match error {
-        StartError::Lock(lock::LockError::Held(holder)) => held(holder.as_ref()),
+        StartError::Lock(lock::LockError::Held(holder)) => held(holder.as_deref()),
         StartError::Socket { source, .. } if source.kind() == std::io::ErrorKind::InvalidFilename => {
             Fail::failed(capital(&text)).hint("Set METACLAW_HOME to a folder with a shorter path.")
         }
