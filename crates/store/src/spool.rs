@@ -72,6 +72,11 @@ pub(crate) fn path_of(db: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// True if a process that was killed may have left turns there: a clean end leaves it empty.
+pub(crate) fn is_left(db: &Path) -> bool {
+    std::fs::metadata(path_of(db)).is_ok_and(|file| file.len() > 0)
+}
+
 impl Spool {
     /// Opens the spool of the database at `path`, whose `db` and `done` these are. `None`: another process has it.
     pub(crate) fn open(path: &Path, db: i64, done: i64) -> io::Result<Option<Opened>> {

@@ -211,6 +211,9 @@ impl Store {
         if found < migrate::newest() {
             return Err(Error::OlderSchema { path: path.to_owned(), found, known: migrate::newest() });
         }
+        if spool::is_left(path) {
+            take_over(path, &options).await;
+        }
         let readers = reader_pool(connect, &options);
         let shared = Shared {
             path: path.to_owned(),
@@ -391,6 +394,20 @@ async fn open_spool(
     match opened.map_err(|e| Error::from_io(spool::path_of(path), &e))? {
         Some(opened) => Ok((Some(opened.spool), opened.left)),
         None => Ok((None, Vec::new())),
+    }
+}
+
+/// Brings what a killed process left in the spool into the database, so that a reader sees it. Where that cannot be done now,
+/// the next start does it.
+async fn take_over(path: &Path, options: &Options) {
+    let tracker = TaskTracker::new();
+    let opened = Box::pin(Store::open(path, options.clone(), &tracker, CancellationToken::new())).await;
+    let taken = match opened {
+        Ok(store) => store.close().await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = taken {
+        tracing::debug!(%error, "turns that were set aside stay in the spool");
     }
 }
 

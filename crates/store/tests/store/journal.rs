@@ -336,6 +336,24 @@ async fn a_body_after_its_session_was_deleted_is_kept_whole() {
 }
 
 #[tokio::test]
+async fn who_reads_after_a_crash_sees_what_was_only_kept() {
+    let home = Home::new();
+    // The spool of a process that died before its writer came to it.
+    let spool = home.db().with_extension("db-spool");
+    let store = home.open().await;
+    home.append(&store, turn("s", 1, 1), b"{}").await;
+    let left = std::fs::read(&spool).expect("reads");
+    store.close().await.expect("closes");
+    let mut raw = sqlx::sqlite::SqliteConnectOptions::new().filename(home.db()).connect().await.expect("opens");
+    sqlx::raw_sql("DELETE FROM sessions; UPDATE spool SET done = 0").execute(&mut raw).await.expect("takes back");
+    raw.close().await.expect("closes");
+    std::fs::write(&spool, left).expect("writes");
+    let reader = Store::open_read_only(&home.db(), Options::default()).await.expect("opens");
+    assert_eq!(reader.turns(&TurnFilter::default()).await.expect("reads").len(), 1);
+    assert_eq!(std::fs::metadata(&spool).expect("is there").len(), 0, "nothing is left to do");
+}
+
+#[tokio::test]
 async fn a_turn_that_is_kept_is_seen_by_the_next_reader() {
     let home = Home::new();
     let store = home.open().await;
