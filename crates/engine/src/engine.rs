@@ -20,6 +20,7 @@ use crate::bus::Bus;
 use crate::core::{Core, End, Inner, Overrides, Reading};
 use crate::lock::{Holder, HomeLock, LockError};
 use crate::logs::LogControl;
+use crate::remember::{self, Memories};
 use crate::run::Run;
 use crate::serve::Lifeline;
 use crate::{Clock, api, doors, port, serve, watch as changes};
@@ -197,6 +198,7 @@ impl Engine {
             settings: Arc::new(ArcSwap::from_pointee(proxy::Settings::from_config(&config))),
             skills: Arc::new(ArcSwap::from_pointee(proxy::SkillSettings::from_config(&config))),
             upstream: Arc::new(ArcSwap::from_pointee(proxy::route(&config, &http, &hop))),
+            memories: Arc::new(Memories::new(store.clone(), &config)),
             http,
             hop: Arc::clone(&hop),
             log: options.log.clone(),
@@ -283,10 +285,19 @@ impl Engine {
     fn serve_agents(&self, listener: TcpListener, clock: Clock) {
         let run = self.run();
         let (events, heard) = broadcast::channel(EVENTS);
+        let skills = proxy::SkillKnowledge::new(self.core.library(), Arc::clone(&run.skills));
+        let memory = proxy::MemoryKnowledge::new(Arc::clone(&run.memories.settings));
+        self.tasks.spawn(remember::work(
+            Arc::clone(&run.memories),
+            events.subscribe(),
+            run.bus.clone(),
+            Arc::clone(&clock),
+            self.cancel.clone(),
+        ));
         let deps = proxy::Deps {
             settings: Arc::clone(&run.settings),
             upstream: Arc::clone(&run.upstream),
-            knowledge: Arc::new(proxy::SkillKnowledge::new(self.core.library(), Arc::clone(&run.skills))),
+            knowledge: Arc::new(proxy::Sources(vec![Arc::new(skills), Arc::new(memory)])),
             store: self.store.clone(),
             events,
             tracker: self.proxy_tasks.clone(),

@@ -16,6 +16,7 @@ pub mod logs;
 mod port;
 mod provider;
 mod redact;
+mod remember;
 mod replay;
 mod run;
 mod serve;

@@ -17,6 +17,7 @@ mod identify;
 mod inject;
 mod knowledge;
 mod list;
+mod memories;
 mod model;
 mod other;
 mod recall;
@@ -41,7 +42,8 @@ pub use converse::{SESSION_HEADER, TURN_HEADER, WARNING_HEADER};
 pub use events::{Event, Timings, TurnFinished};
 pub use gate::KEY_HEADER;
 pub use http_model::{BadUpstream, HttpModel, Patience, http_client, route};
-pub use knowledge::{Ask, Knowledge, NoKnowledge, Piece, SkillKnowledge, SkillSettings};
+pub use knowledge::{Ask, Knowledge, NoKnowledge, Piece, SkillKnowledge, SkillSettings, Sources};
+pub use memories::{MemoryKnowledge, MemorySettings};
 pub use model::{BodyError, Call, Endpoint, Model, ModelError, Reply, ReplyBody, Route, Upstream};
 pub use settings::Settings;
 

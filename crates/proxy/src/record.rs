@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use dialect::request::chain;
 use dialect::{Answer, Dialect, answer_hash};
 use futures::future::BoxFuture;
-use store::{EndReason, NewTurn, Outcome, Pending, TurnId, Usage};
+use store::{EndReason, MemoryTurn, NewTurn, Outcome, Pending, TurnId, Usage};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
@@ -19,6 +19,7 @@ use crate::conversation::{Conversation, response_state};
 use crate::events::{Event, Timings, TurnFinished};
 use crate::forward::Head;
 use crate::identify::Who;
+use crate::knowledge::Knowledge;
 use crate::sessions::End;
 use crate::settings::Settings;
 
@@ -203,6 +204,7 @@ impl Row {
     async fn commit(self, proxy: &Proxy, settings: &Settings) -> Committed {
         let Self { turn, pending, mut finished, done } = self;
         let session = finished.session.clone();
+        let heard = heard(&turn, &*proxy.deps.knowledge);
         let begun = Instant::now();
         let append = proxy.deps.store.append(turn, pending);
         let committed = match tokio::time::timeout(settings.journal_patience, append).await {
@@ -213,6 +215,10 @@ impl Row {
         match &committed {
             Ok(id) => {
                 finished.id = *id;
+                if let Some(turn) = heard {
+                    // Before the last event leaves: the next turn of any session may ask for it.
+                    proxy.deps.knowledge.heard(MemoryTurn { id: *id, ..turn });
+                }
                 finished.timings.commit_us = micros(begun.elapsed());
                 tracing::debug!(
                     %id,
@@ -244,6 +250,24 @@ impl Row {
         }
         committed
     }
+}
+
+/// What is to be remembered of a turn of a main conversation, if anybody wants to know.
+fn heard(turn: &NewTurn, knowledge: &dyn Knowledge) -> Option<MemoryTurn> {
+    (turn.kind.is_main() && knowledge.listens()).then(|| MemoryTurn {
+        id: TurnId(0),
+        session: turn.session.clone(),
+        agent: turn.agent.clone(),
+        turn_no: turn.turn_no,
+        step: turn.step,
+        started_ms: turn.started_ms,
+        finished_ms: turn.finished_ms,
+        outcome: turn.outcome,
+        stop: turn.stop.clone(),
+        user_text: turn.user_text.clone(),
+        answer_text: turn.answer_text.clone(),
+        scope: turn.scope.clone(),
+    })
 }
 
 fn usage(answer: &Answer) -> Usage {

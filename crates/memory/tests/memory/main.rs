@@ -7,5 +7,6 @@ mod forget;
 #[cfg(unix)]
 mod kill;
 mod languages;
+mod live;
 mod recall;
 mod statements;

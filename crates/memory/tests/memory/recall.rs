@@ -1,6 +1,6 @@
 //! What is found, what is not, and what stands between the journal and the context.
 
-use metaclaw_memory::{Ask, HEADING, section};
+use metaclaw_memory::{Ask, HEADING, Known, Recalled, section};
 use store::{Kind, NewTurn, Outcome, Scope};
 
 use crate::common::{DAY, Home, NOW};
@@ -114,7 +114,8 @@ async fn a_memory_is_shown_once_per_conversation_and_not_if_the_prompt_has_it() 
     let again = home.memory.recall(&ask).await.expect("recalls");
     assert!(again.iter().all(|m| m.id != found[0].id), "{again:?}");
     let prompt = "user: The spare key hangs behind the blue vase.";
-    let ask = Ask { text: "where is the spare key?", prompt, now_ms: NOW, ..Ask::default() };
+    let known = |memory: &Recalled| prompt.contains(memory.quote.as_ref().unwrap_or(&memory.content));
+    let ask = Ask { text: "where is the spare key?", known: Some(Known(&known)), now_ms: NOW, ..Ask::default() };
     assert!(home.memory.recall(&ask).await.expect("recalls").is_empty());
 }
 

@@ -3,7 +3,7 @@
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 
-use super::unpack;
+use super::{json_list as list, unpack};
 use crate::{Result, Store, TurnId};
 
 /// A scope with what is in it.
@@ -69,7 +69,7 @@ pub struct Window {
     pub outdated_ms: Option<i64>,
 }
 
-fn window(row: &SqliteRow) -> sqlx::Result<Window> {
+pub(super) fn window(row: &SqliteRow) -> sqlx::Result<Window> {
     Ok(Window {
         id: row.try_get("id")?,
         fact: row.try_get("fact")?,
@@ -84,10 +84,6 @@ fn window(row: &SqliteRow) -> sqlx::Result<Window> {
         terms: unpack(row.try_get("terms")?),
         outdated_ms: row.try_get("outdated")?,
     })
-}
-
-fn list(values: impl Iterator<Item = i64>) -> String {
-    serde_json::Value::from(values.collect::<Vec<_>>()).to_string()
 }
 
 impl Store {
@@ -178,6 +174,13 @@ impl Store {
         .fetch_all(&self.shared.readers)
         .await;
         rows.and_then(|rows| rows.iter().map(window).collect()).map_err(|e| self.shared.sqlx(&e))
+    }
+
+    /// The window that is this passage of a journal row.
+    pub async fn memory_window_at(&self, turn: TurnId, part: u32) -> Result<Option<i64>> {
+        let id = sqlx::query_scalar("SELECT id FROM memory_windows WHERE turn = ? AND part = ? AND fact IS NULL");
+        let id = id.bind(turn.0).bind(part).fetch_optional(&self.shared.readers).await;
+        id.map_err(|e| self.shared.sqlx(&e))
     }
 
     /// Numbers of windows with the given session, oldest first.
