@@ -199,6 +199,7 @@ impl Engine {
             skills: Arc::new(ArcSwap::from_pointee(proxy::SkillSettings::from_config(&config))),
             upstream: Arc::new(ArcSwap::from_pointee(proxy::route(&config, &http, &hop))),
             memories: Arc::new(Memories::new(store.clone(), &config)),
+            agents: OnceLock::new(),
             http,
             hop: Arc::clone(&hop),
             log: options.log.clone(),
@@ -214,6 +215,7 @@ impl Engine {
             reading: ArcSwap::from_pointee(reading),
             library: OnceLock::from(Arc::new(library)),
             journal: OnceCell::new_with(Some(Some(store.clone()))),
+            writable: OnceCell::new(),
             run: Some(Arc::clone(&run)),
             changing: Mutex::new(()),
         }));
@@ -286,12 +288,13 @@ impl Engine {
         let run = self.run();
         let (events, heard) = broadcast::channel(EVENTS);
         let skills = proxy::SkillKnowledge::new(self.core.library(), Arc::clone(&run.skills));
-        let memory = proxy::MemoryKnowledge::new(Arc::clone(&run.memories.settings));
+        let memory = proxy::MemoryKnowledge::new(Arc::clone(&run.memories.settings), Arc::clone(&run.memories.wake));
         self.tasks.spawn(remember::work(
             Arc::clone(&run.memories),
             events.subscribe(),
             run.bus.clone(),
             Arc::clone(&clock),
+            self.model_for_memory(),
             self.cancel.clone(),
         ));
         let deps = proxy::Deps {
@@ -306,6 +309,7 @@ impl Engine {
             hop: Arc::clone(&run.hop),
         };
         let agent_port = proxy::Proxy::new(deps);
+        let _ = run.agents.set(Arc::clone(&agent_port));
         self.proxy_tasks.spawn(Arc::clone(&agent_port).end_idle_sessions());
         self.tasks.spawn(forward(heard, run.bus.clone(), self.cancel.clone()));
         self.tasks.spawn(changes::config(self.core.clone(), self.cancel.clone()));
@@ -315,6 +319,15 @@ impl Engine {
             bus.keep("skills_changed", json!(report));
         });
         serve::tcp(listener, agent_port.router(), &self.agent);
+    }
+
+    /// Asks the model of the settings in force.
+    fn model_for_memory(&self) -> remember::AskModel {
+        let (core, http) = (self.core.clone(), self.run.http.clone());
+        Box::new(move |text| {
+            let (core, http) = (core.clone(), http.clone());
+            Box::pin(async move { crate::provider::ask_for_json(&core.config(), &http, &text).await })
+        })
     }
 
     fn run(&self) -> &Run {

@@ -13,6 +13,7 @@ mod engine;
 pub mod health;
 pub mod lock;
 pub mod logs;
+mod memory_import;
 mod port;
 mod provider;
 mod redact;

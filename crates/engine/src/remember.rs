@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use config::Config;
+use futures::future::BoxFuture;
 use jiff::tz::TimeZone;
 use memory::{Flushed, Memory};
 use proxy::MemorySettings;
@@ -30,18 +31,24 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Sessions outside the journal end after so long.
 const IDLE_MS: i64 = 30 * 60 * 1000;
 
+/// Passages that a model reads at once.
+const PASSAGES: u32 = 64;
+
+/// Asks the configured model for JSON.
+pub(crate) type AskModel = Box<dyn Fn(String) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
+
 /// Memory of a running service.
 pub(crate) struct Memories {
     pub(crate) settings: Arc<ArcSwap<MemorySettings>>,
-    /// Something is to be read.
-    wake: Notify,
+    /// Something is to be read, or memory was changed by hand.
+    pub(crate) wake: Arc<Notify>,
 }
 
 impl Memories {
     pub(crate) fn new(store: Store, config: &Config) -> Self {
         let memory = Memory::open(store, memory::Settings::default());
         let settings = MemorySettings::from_config(config, &memory, TimeZone::system());
-        Self { settings: Arc::new(ArcSwap::from_pointee(settings)), wake: Notify::new() }
+        Self { settings: Arc::new(ArcSwap::from_pointee(settings)), wake: Arc::default() }
     }
 
     /// Memory under the settings in force.
@@ -82,9 +89,10 @@ pub(crate) async fn work(
     mut heard: broadcast::Receiver<proxy::Event>,
     bus: Bus,
     clock: Clock,
+    ask: AskModel,
     ending: CancellationToken,
 ) {
-    let mut worker = Worker { memories, bus, clock, ending, failing: false, seen: None };
+    let mut worker = Worker { memories, bus, clock, ask, ending, failing: false, seen: None };
     worker.read(None).await;
     let mut due = tokio::time::Instant::now();
     let mut looks = tokio::time::interval(LOOK);
@@ -122,6 +130,7 @@ struct Worker {
     memories: Arc<Memories>,
     bus: Bus,
     clock: Clock,
+    ask: AskModel,
     ending: CancellationToken,
     /// The last round failed; told once.
     failing: bool,
@@ -157,31 +166,73 @@ impl Worker {
             }
         }
         if let Some(session) = ended.filter(|_| settings.extracts) {
-            let round = memory.clone();
-            let flushed = blocking(async move {
-                let facts = round.flush(&session).await?;
-                round.refresh().await?;
-                Ok(Flushed { sessions: 1, facts })
-            });
-            let flushed = flushed.await;
-            self.learned(flushed);
+            self.flush(&settings, vec![session.to_string()]).await;
         }
         self.flush_due().await;
     }
 
+    /// Takes the facts from all sessions that have said enough, or have ended.
     async fn flush_due(&mut self) {
         let settings = self.memories.settings.load_full();
         if !settings.enabled || !settings.extracts {
             return;
         }
-        let (memory, every) = (settings.memory.clone(), settings.flush_every);
         let idle_ms = self.clock.now_ms().saturating_sub(IDLE_MS);
-        let flushed = blocking(async move { memory.flush_due(every, idle_ms).await }).await;
-        self.learned(flushed);
+        let (memory, every) = (settings.memory.clone(), settings.flush_every);
+        let due = blocking(async move { memory.due(every, idle_ms).await }).await;
+        if let Some(due) = self.told(due).filter(|due| !due.is_empty()) {
+            self.flush(&settings, due).await;
+        }
     }
 
-    fn learned(&mut self, flushed: memory::Result<Flushed>) {
-        if let Some(flushed) = self.told(flushed).filter(|flushed| flushed.facts > 0) {
+    async fn flush(&mut self, settings: &MemorySettings, sessions: Vec<String>) {
+        let mut all = Flushed { sessions: sessions.len(), ..Flushed::default() };
+        for session in sessions {
+            if settings.with_model {
+                all.facts += self.ask_model(&settings.memory, &session).await;
+            }
+            let memory = settings.memory.clone();
+            let flushed = blocking(async move {
+                let facts = memory.flush(&session).await?;
+                memory.refresh().await?;
+                Ok(facts)
+            });
+            let flushed = flushed.await;
+            let Some(facts) = self.told(flushed) else { return };
+            all.facts += facts;
+            if self.ending.is_cancelled() {
+                return;
+            }
+        }
+        self.learned(all);
+    }
+
+    /// Lets the configured model name facts, beside the rules. Whatever goes wrong, the rules go on.
+    async fn ask_model(&mut self, memory: &Memory, session: &str) -> usize {
+        let learned = async {
+            let batch = memory.batch(session, PASSAGES).await.map_err(|error| error.to_string())?;
+            if batch.is_empty() {
+                return Ok(0);
+            }
+            let prompt = format!("{}\n\n{}", memory::INSTRUCTIONS, batch.text());
+            let answer = (self.ask)(prompt).await?;
+            memory.learn(&batch, &answer).await.map_err(|error| error.to_string())
+        };
+        let learned: Result<usize, String> = tokio::select! {
+            () = self.ending.cancelled() => return 0,
+            learned = learned => learned,
+        };
+        match learned {
+            Ok(facts) => facts,
+            Err(error) => {
+                tracing::warn!(session, %error, "the model was not asked for facts; the rules take them");
+                0
+            }
+        }
+    }
+
+    fn learned(&self, flushed: Flushed) {
+        if flushed.facts > 0 {
             tracing::debug!(facts = flushed.facts, sessions = flushed.sessions, "facts learned");
             self.bus.tell("memory_learned", json!({ "facts": flushed.facts, "sessions": flushed.sessions }));
         }

@@ -33,6 +33,8 @@ pub(crate) struct Run {
     pub(crate) skills: Arc<ArcSwap<proxy::SkillSettings>>,
     pub(crate) upstream: Arc<ArcSwap<proxy::Upstream>>,
     pub(crate) memories: Arc<Memories>,
+    /// The agent port, once it is open.
+    pub(crate) agents: OnceLock<Arc<proxy::Proxy>>,
     pub(crate) http: reqwest::Client,
     pub(crate) hop: Arc<str>,
     pub(crate) log: LogControl,

@@ -176,7 +176,8 @@ impl Memory {
             absorbed.windows.extend(windows);
         }
         let done = Absorption { turns: utterances.len(), windows: absorbed.windows.len(), done: true };
-        self.changing(self.store.memory_absorb(absorbed)).await?;
+        self.store.memory_absorb(absorbed).await?;
+        self.refresh().await?;
         Ok(done)
     }
 

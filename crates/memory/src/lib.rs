@@ -4,6 +4,7 @@
 mod absorb;
 mod error;
 mod export;
+mod extract;
 pub mod facts;
 mod flush;
 mod live;
@@ -19,7 +20,8 @@ mod trust;
 
 pub use absorb::{Absorption, Utterance};
 pub use error::{Error, Result};
-pub use export::{Line, Summary};
+pub use export::{Line, Summary, UNVERIFIED};
+pub use extract::{Batch, INSTRUCTIONS};
 pub use flush::Flushed;
 pub use memory::{Memory, NewMemory, Settings};
 pub use recall::{Ask, Known, Nearest, Recalled, Source, Weights};

@@ -214,6 +214,16 @@ impl Snapshot {
         ids.filter(of_scope).filter_map(|id| self.copy.windows.get(&id).cloned()).collect()
     }
 
+    /// Numbers of the scope's passages that were said in a time, the last first.
+    pub(crate) fn said_in(&self, scope: &str, time: &std::ops::Range<i64>, limit: usize) -> Vec<i64> {
+        let windows = self.copy.windows.iter().filter(|(_, w)| w.fact.is_none() && time.contains(&w.at_ms));
+        let of_scope = windows.filter(|(id, _)| self.copy.scopes.get(id).is_some_and(|of| **of == *scope));
+        let mut found: Vec<(i64, i64)> = of_scope.map(|(id, window)| (window.at_ms, *id)).collect();
+        found.sort_unstable_by(|a, b| b.cmp(a));
+        found.truncate(limit);
+        found.into_iter().map(|(_, id)| id).collect()
+    }
+
     pub(crate) fn fact(&self, key: i64) -> Option<Arc<Fact>> {
         self.copy.facts.get(&key).cloned()
     }

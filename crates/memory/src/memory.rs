@@ -4,7 +4,10 @@
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use store::{Fact, FactFilter, FactPatch, FactWords, Forget, Forgotten, NewFact, NewWindow, Store, TurnId};
+use store::{
+    Fact, FactFilter, FactPatch, FactWords, Forget, Forgotten, MemoryFigures, NewFact, NewWindow, Store, TurnId,
+    Window, WindowFilter,
+};
 
 use crate::facts::{self, KINDS};
 use crate::live::Live;
@@ -226,8 +229,50 @@ impl Memory {
         if changed { Ok(()) } else { Err(Error::NoSuchMemory(id.to_owned())) }
     }
 
-    /// Takes a fact out of quarantine.
+    /// Passages as they were said, the last first, with their scopes.
+    pub async fn passages(&self, filter: &WindowFilter) -> Result<Vec<(String, Window)>> {
+        Ok(self.store.memory_passages(filter).await?)
+    }
+
+    /// The passage that an id means (`w12` or `t5.0`), with its scope; `None` for a fact's id.
+    pub async fn passage(&self, id: &str) -> Result<Option<(String, Window)>> {
+        match self.window_id(id).await? {
+            Some(number) => Ok(self.store.memory_passage(number).await?),
+            None => Ok(None),
+        }
+    }
+
+    /// How much is remembered, in a scope or in all.
+    pub async fn figures(&self, scope: Option<&str>) -> Result<MemoryFigures> {
+        Ok(self.store.memory_figures(scope).await?)
+    }
+
+    /// All scopes, by name.
+    pub async fn scopes(&self) -> Result<Vec<String>> {
+        Ok(self.store.memory_scopes().await?.into_iter().map(|scope| scope.id).collect())
+    }
+
+    /// The last user turn that memory knows of a session; 0 = none.
+    pub async fn last_turn(&self, session: &str) -> Result<u32> {
+        Ok(self.store.memory_last_turn(session).await?)
+    }
+
+    /// Archives what has expired; how many facts.
+    pub async fn expire(&self, now_ms: i64) -> Result<u64> {
+        self.changing(self.store.expire_facts(now_ms)).await
+    }
+
+    /// A whole copy of the database, as of now, in a new file.
+    pub async fn backup(&self, to: &std::path::Path) -> Result<()> {
+        Ok(self.store.backup(to).await?)
+    }
+
+    /// Lets something be recalled that was kept back.
     pub async fn accept(&self, id: &str, now_ms: i64) -> Result<()> {
+        if let Some(number) = self.window_id(id).await? {
+            let accepted = self.changing(self.store.memory_accept(number)).await?;
+            return if accepted { Ok(()) } else { Err(Error::NoSuchMemory(id.to_owned())) };
+        }
         self.patch(id, FactPatch { status: Some("active".to_owned()), ..FactPatch::default() }, now_ms).await
     }
 

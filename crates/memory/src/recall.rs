@@ -12,7 +12,7 @@ use store::{CHUNK, Fact, FactFilter, PostingRow, TailWindow, TurnId, Window};
 use crate::absorb::Reader;
 use crate::live::{Snapshot, unwritten};
 use crate::terms::{self, Asked};
-use crate::{Memory, Result, base_scope, render, scope_of, time};
+use crate::{Memory, Result, UNVERIFIED, base_scope, render, scope_of, time};
 
 /// Windows whose text is looked at.
 const CANDIDATES: usize = 96;
@@ -22,6 +22,48 @@ const UNREAD: u32 = 256;
 const SMALL: f32 = 1000.0;
 /// Nearest windows asked of an embedding.
 const NEAREST: usize = 64;
+
+/// What an old memory counts that may say the opposite of what was meant.
+const UNSURE: f32 = 0.7;
+
+/// Passages looked at for a question that asks for a time only, and the longest such question in bytes.
+const SAID_IN: usize = 64;
+const LONGEST_TIME: usize = 200;
+/// Words of a question that asks what was said, whatever it was.
+const TALKING: [&str; 30] = [
+    "talk",
+    "talks",
+    "talked",
+    "talking",
+    "discuss",
+    "discussed",
+    "discussing",
+    "discussion",
+    "conversation",
+    "chat",
+    "chatted",
+    "speak",
+    "spoke",
+    "said",
+    "say",
+    "tell",
+    "told",
+    "ask",
+    "asked",
+    "mention",
+    "mentioned",
+    "happen",
+    "happened",
+    "work",
+    "worked",
+    "remember",
+    "recap",
+    "summarise",
+    "summarize",
+    "summary",
+];
+/// Characters of such a question in Chinese and Japanese.
+const TALKING_CJK: &str = "我们你咱和跟都一起聊谈说讨论讲了什么哪些事情过的吗呢啊话内容做干話題会言相談何私達僕俺君はがをにでとのもまましたたかねよっいてるすなんどこれあ";
 
 /// What the signals count.
 #[derive(Debug, Clone, PartialEq)]
@@ -191,7 +233,7 @@ impl Memory {
             None => Vec::new(),
         };
         let pinned = if ask.search { Vec::new() } else { self.pinned(shelf, &scope).await? };
-        if asked.is_empty() && nearest.is_empty() && pinned.is_empty() {
+        if asked.is_empty() && nearest.is_empty() && pinned.is_empty() && self.only_time(ask).is_none() {
             return Ok(Vec::new());
         }
         let mut pool = Pool::open(self, shelf, scope).await?;
@@ -213,7 +255,46 @@ impl Memory {
         let windows = self.windows_of(shelf, &pool, &scores, &nearest).await?;
         let mut found = self.judge(shelf, ask, windows, &scores, &nearest, &asked, &telling).await?;
         found.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.window.id.cmp(&a.window.id)));
+        if let Some(time) = self.only_time(ask) {
+            found = self.said_in(shelf, &pool, time).await?;
+        }
         self.choose(shelf, ask, pinned, found).await
+    }
+
+    /// The time that is asked about, if nothing else is: `What did we talk about yesterday?`
+    fn only_time(&self, ask: &Ask<'_>) -> Option<std::ops::Range<i64>> {
+        if ask.text.len() > LONGEST_TIME {
+            return None;
+        }
+        let spans = time::spans(ask.text, ask.now_ms, &self.settings().zone);
+        let span = spans.first()?;
+        let rest = format!("{} {}", ask.text.get(..span.range.start)?, ask.text.get(span.range.end..)?);
+        let about_talking = |asked: &Asked| {
+            let cjk = !asked.text.is_ascii() && asked.text.chars().all(|c| TALKING_CJK.contains(c));
+            cjk || TALKING.contains(&asked.text.as_str())
+        };
+        terms::asked(&rest).iter().all(about_talking).then(|| span.when.millis(&self.settings().zone))
+    }
+
+    /// What was said in a time, the last first.
+    async fn said_in(&self, shelf: &Shelf, pool: &Pool, time: std::ops::Range<i64>) -> Result<Vec<Candidate>> {
+        let ids = match shelf {
+            Shelf::Live(snapshot) => snapshot.said_in(&pool.scope, &time, SAID_IN),
+            Shelf::Store => self.store.memory_said_in(pool.key, time.clone(), SAID_IN as u32).await?,
+        };
+        let mut windows = match shelf {
+            Shelf::Live(snapshot) => snapshot.windows(&pool.scope, ids.into_iter()),
+            Shelf::Store => self.store.memory_windows(&ids).await?.into_iter().map(Arc::new).collect(),
+        };
+        windows.extend(pool.loose.iter().filter_map(|loose| match loose {
+            Loose::Window(window) if window.id < 0 && time.contains(&window.at_ms) => Some(window.clone()),
+            _ => None,
+        }));
+        // What the user said tells more of a day than what was answered.
+        windows.sort_by_key(|w| std::cmp::Reverse((w.speaker != "assistant", w.at_ms, w.id)));
+        let why = vec!["said then".to_owned()];
+        let candidate = |window| Candidate { window, fact: None, score: 1.0, covered: 1.0, why: why.clone() };
+        Ok(windows.into_iter().map(candidate).collect())
     }
 
     /// What the user wants to be remembered always.
@@ -384,8 +465,11 @@ impl Memory {
             let step = window.id.signum();
             score += from_neighbour(window.id, window.id - step, &window.session, weights.neighbours[0]);
             score += from_neighbour(window.id, window.id + step, &window.session, weights.neighbours[1]);
-            if window.fact.is_some() {
+            if let Some(key) = window.fact {
                 score *= weights.fact;
+                if facts.get(&key).is_some_and(|fact| fact.tags.iter().any(|tag| tag == UNVERIFIED)) {
+                    score *= UNSURE;
+                }
             }
             if named.iter().any(|range| range.contains(&window.at_ms)) {
                 score *= 1.0 + weights.time;

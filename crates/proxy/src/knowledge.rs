@@ -7,6 +7,8 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 
+use crate::memory_routes::{OwnAnswer, OwnCall};
+
 /// What is known about the user turn that could use some help.
 #[derive(Debug, Clone, Default)]
 pub struct Ask {
@@ -68,6 +70,10 @@ pub trait Knowledge: Send + Sync + 'static {
     }
     /// A turn of a main conversation is in the journal. Returns at once.
     fn heard(&self, _turn: store::MemoryTurn) {}
+    /// Answers one of the routes that old MetaClaw clients know; `None` = it is not this source's.
+    async fn serve(&self, _call: &OwnCall) -> Option<OwnAnswer> {
+        None
+    }
 }
 
 /// Several sources, asked one after the other.
@@ -99,6 +105,15 @@ impl Knowledge for Sources {
         for source in self.0.iter().filter(|source| source.listens()) {
             source.heard(turn.clone());
         }
+    }
+
+    async fn serve(&self, call: &OwnCall) -> Option<OwnAnswer> {
+        for source in &self.0 {
+            if let Some(answer) = source.serve(call).await {
+                return Some(answer);
+            }
+        }
+        None
     }
 }
 

@@ -18,6 +18,7 @@ mod inject;
 mod knowledge;
 mod list;
 mod memories;
+mod memory_routes;
 mod model;
 mod other;
 mod recall;
@@ -44,6 +45,7 @@ pub use gate::KEY_HEADER;
 pub use http_model::{BadUpstream, HttpModel, Patience, http_client, route};
 pub use knowledge::{Ask, Knowledge, NoKnowledge, Piece, SkillKnowledge, SkillSettings, Sources};
 pub use memories::{MemoryKnowledge, MemorySettings};
+pub use memory_routes::{OwnAnswer, OwnCall};
 pub use model::{BodyError, Call, Endpoint, Model, ModelError, Reply, ReplyBody, Route, Upstream};
 pub use settings::Settings;
 
@@ -115,6 +117,11 @@ impl Proxy {
     /// Sessions in memory.
     pub fn sessions_in_memory(&self) -> usize {
         self.sessions.len()
+    }
+
+    /// Words were taken out of the journal: what was put into the messages of quiet sessions is read from there again.
+    pub fn journal_changed(&self) {
+        self.sessions.forget_quiet();
     }
 
     /// Ends a session: in memory, in the journal, and on the bus.

@@ -9,8 +9,10 @@ use async_trait::async_trait;
 use config::Config;
 use memory::{Known, Memory, Recalled};
 use store::MemoryTurn;
+use tokio::sync::Notify;
 
 use crate::knowledge::{Ask, Knowledge, Piece};
+use crate::memory_routes::{self, OwnAnswer, OwnCall};
 
 /// How long a request waits for memory.
 const PATIENCE: Duration = Duration::from_millis(150);
@@ -26,6 +28,8 @@ pub struct MemorySettings {
     pub extracts: bool,
     /// After so many turns of a session.
     pub flush_every: u32,
+    /// The configured model is asked for facts as well.
+    pub with_model: bool,
     /// Memory under the settings of the room itself.
     pub memory: Memory,
 }
@@ -45,6 +49,7 @@ impl MemorySettings {
             enabled: of.enabled,
             extracts: of.auto_extract && !of.manual_trigger,
             flush_every: of.flush_every,
+            with_model: of.extract_with_model,
             memory: memory.with_settings(settings),
         }
     }
@@ -59,12 +64,13 @@ impl MemorySettings {
 /// Long-term memory as knowledge.
 pub struct MemoryKnowledge {
     settings: Arc<ArcSwap<MemorySettings>>,
+    changed: Arc<Notify>,
 }
 
 impl MemoryKnowledge {
-    /// Memory under live settings.
-    pub fn new(settings: Arc<ArcSwap<MemorySettings>>) -> Self {
-        Self { settings }
+    /// Memory under live settings; `changed` is told when a client has changed it.
+    pub fn new(settings: Arc<ArcSwap<MemorySettings>>, changed: Arc<Notify>) -> Self {
+        Self { settings, changed }
     }
 }
 
@@ -175,6 +181,18 @@ impl Knowledge for MemoryKnowledge {
 
     fn heard(&self, turn: MemoryTurn) {
         self.settings.load().memory.heard(turn);
+    }
+
+    async fn serve(&self, call: &OwnCall) -> Option<OwnAnswer> {
+        if call.path != "/memory" && !call.path.starts_with("/memory/") {
+            return None;
+        }
+        let settings = self.settings.load_full();
+        let answer = memory_routes::serve(&settings, call).await;
+        if answer.changed {
+            self.changed.notify_one();
+        }
+        Some(answer)
     }
 
     fn budget(&self) -> u32 {

@@ -20,8 +20,9 @@ pub use error::{Error, Result};
 pub use event::{Event, NewEvent};
 pub use lease::Lease;
 pub use memory::{
-    Absorbed, CHUNK, Fact, FactFilter, FactPatch, FactWords, Forget, Forgotten, MemoryFigures, MemoryTurn, NewFact,
-    NewWindow, NewWindows, Posting, PostingRow, ScopeInfo, TailWindow, Unheard, Window, decode, encode,
+    Absorbed, CHUNK, Fact, FactFilter, FactPatch, FactWords, Forget, Forgotten, Legacy, MemoryFigures, MemoryTurn,
+    NewFact, NewWindow, NewWindows, Posting, PostingRow, ScopeInfo, TailWindow, Unheard, Window, WindowFilter, decode,
+    encode, read_legacy,
 };
 pub use session::{EndReason, Session, SessionFilter, StateMatch};
 pub use store::{Options, Pending, Store};

@@ -2,18 +2,22 @@
 //! facts contradict each other is decided in `memory`; here it is written, each step whole or not at all.
 
 mod absorb;
+mod browse;
 mod facts;
 mod flush;
 mod forget;
 mod index;
+mod legacy;
 mod live;
 mod postings;
 mod search;
 
 pub use absorb::{Absorbed, MemoryTurn, NewWindow};
+pub use browse::WindowFilter;
 pub use facts::{Fact, FactFilter, FactPatch, FactWords, NewFact};
 pub use flush::Unheard;
 pub use forget::{Forget, Forgotten};
+pub use legacy::{Legacy, read_legacy};
 pub use live::{MemoryFigures, NewWindows};
 pub use postings::{CHUNK, Posting, decode, encode};
 pub use search::{PostingRow, ScopeInfo, TailWindow, Window};

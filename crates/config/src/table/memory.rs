@@ -40,6 +40,9 @@ section! {
         embedding_model_path: String = "Qwen/Qwen3-Embedding-0.6B".to_owned(), Text, Later(EMBEDDINGS);
         /// Whether facts are taken from conversations; what was said is remembered either way.
         auto_extract: bool = true, Bool, Live;
+        /// Whether the model in llm is asked for facts as well: one call each time facts are taken from a session. The rules work
+        /// either way.
+        extract_with_model: bool = false, Bool, Live;
         /// Whether memories are merged after each time.
         auto_consolidate: bool = true, Bool, Accepted("equal and contradicting facts are settled as they are learned");
         /// Whether side calls are remembered too.

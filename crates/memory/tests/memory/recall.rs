@@ -188,3 +188,25 @@ async fn two_readers_of_one_journal_write_everything_once() {
     let info = home.store.memory_unindexed().await.expect("counts");
     assert_eq!(info.0, 60);
 }
+
+#[tokio::test]
+async fn a_question_for_a_time_alone_is_answered_with_what_was_said_then() {
+    let home = Home::new().await;
+    home.turn("s1", 1, NOW - 3 * DAY, "The greenhouse heating is broken.", "I see.").await;
+    home.turn("s2", 1, NOW - DAY, "The regatta starts at the old pier.", "Good luck.").await;
+    for absorbed in [false, true] {
+        if absorbed {
+            home.work().await;
+        }
+        for question in ["What did we talk about yesterday?", "我们昨天聊了什么？", "昨日は何を話しましたか？"]
+        {
+            let found = home.ask(question).await;
+            assert!(found.iter().any(|m| m.content.contains("regatta")), "{question}: {found:?}");
+            assert!(found.iter().all(|m| !m.content.contains("greenhouse")), "{question}: {found:?}");
+        }
+        for question in ["What was in the news yesterday?", "yesterday's stock prices of Acme", "明天的天气怎么样？"]
+        {
+            assert!(home.ask(question).await.is_empty(), "{question}");
+        }
+    }
+}

@@ -276,10 +276,12 @@ pub(super) async fn learn(conn: &mut SqliteConnection, new: NewFact) -> sqlx::Re
         return Ok(None);
     }
     let known: bool = sqlx::query_scalar(
-        "SELECT EXISTS (SELECT 1 FROM memory_facts WHERE scope = ? AND hash = ? AND status IN ('active', 'quarantined'))",
+        "SELECT EXISTS (SELECT 1 FROM memory_facts
+                        WHERE scope = ?1 AND hash = ?2 AND status IN ('active', 'quarantined') OR id = ?3)",
     )
     .bind(scope)
     .bind(window.hash)
+    .bind(new.id.as_str())
     .fetch_one(&mut *conn)
     .await?;
     if known {

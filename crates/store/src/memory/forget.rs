@@ -67,18 +67,21 @@ impl Store {
                     let mut done = Forgotten::default();
                     let mut needles = Vec::new();
                     let mut sessions = Vec::new();
+                    // Names under which it may have been put into prompts.
+                    let mut names = Vec::new();
                     match &what {
                         Forget::Fact { id, history } => {
                             for key in versions(conn, id, *history).await? {
-                                forget_fact(conn, key, at_ms, &mut needles).await?;
+                                names.push(forget_fact(conn, key, at_ms, &mut needles).await?);
                                 done.facts += 1;
                             }
                         }
                         Forget::Window(id) => {
-                            let row = sqlx::query("DELETE FROM memory_windows WHERE id = ? AND fact IS NULL RETURNING scope, session, turn, hash, text, terms");
+                            let row = sqlx::query("DELETE FROM memory_windows WHERE id = ? AND fact IS NULL RETURNING scope, session, turn, part, hash, text, terms");
                             if let Some(row) = row.bind(id).fetch_optional(&mut *conn).await? {
                                 let scope = row.try_get("scope")?;
                                 let (session, terms): (String, Vec<u8>) = (row.try_get("session")?, row.try_get("terms")?);
+                                names.extend(names_of(*id, row.try_get("turn")?, row.try_get("part")?));
                                 index::unshare(conn, *id, &session, &unpack(&terms)).await?;
                                 bury(conn, scope, row.try_get("hash")?, at_ms).await?;
                                 needles.push(Needle { scope, text: row.try_get("text")?, turn: row.try_get("turn")? });
@@ -100,7 +103,7 @@ impl Store {
                             .fetch_all(&mut *conn)
                             .await?;
                         for key in facts {
-                            forget_fact(conn, key, at_ms, &mut needles).await?;
+                            names.push(forget_fact(conn, key, at_ms, &mut needles).await?);
                             done.facts += 1;
                         }
                     }
@@ -108,7 +111,7 @@ impl Store {
                         let facts = sqlx::query_scalar("SELECT f.key FROM memory_facts f JOIN memory_scopes s ON s.key = f.scope WHERE s.id = ?");
                         let facts: Vec<i64> = facts.bind(scope.as_str()).fetch_all(&mut *conn).await?;
                         for key in facts {
-                            forget_fact(conn, key, at_ms, &mut needles).await?;
+                            names.push(forget_fact(conn, key, at_ms, &mut needles).await?);
                             done.facts += 1;
                         }
                     }
@@ -117,16 +120,19 @@ impl Store {
                         let gone = sqlx::query(
                             "DELETE FROM memory_windows
                              WHERE fact IS NULL AND scope = ?2 AND instr(text, ?1) > 0 AND (?3 OR turn = ?4)
-                             RETURNING id, session, terms",
+                             RETURNING id, session, turn, part, terms",
                         );
                         let gone = gone.bind(needle.text.as_str()).bind(needle.scope).bind(needle.telling());
                         for row in gone.bind(needle.turn).fetch_all(&mut *conn).await? {
                             let (session, terms): (String, Vec<u8>) = (row.try_get("session")?, row.try_get("terms")?);
-                            index::unshare(conn, row.try_get("id")?, &session, &unpack(&terms)).await?;
+                            let id = row.try_get("id")?;
+                            names.extend(names_of(id, row.try_get("turn")?, row.try_get("part")?));
+                            index::unshare(conn, id, &session, &unpack(&terms)).await?;
                             done.windows += 1;
                         }
                         done.turns += scrub(conn, needle).await?;
                     }
+                    unshow(conn, &names).await?;
                     if !sessions.is_empty() {
                         sqlx::query("UPDATE deleted_turns SET highest = max(highest, ifnull((SELECT max(id) FROM turns), 0))")
                             .execute(&mut *conn)
@@ -175,10 +181,32 @@ async fn versions(conn: &mut SqliteConnection, id: &str, history: bool) -> sqlx:
     sqlx::query_scalar(query).bind(id).fetch_all(conn).await
 }
 
-async fn forget_fact(conn: &mut SqliteConnection, key: i64, at_ms: i64, needles: &mut Vec<Needle>) -> sqlx::Result<()> {
+/// Names of a passage in the additions of turns.
+fn names_of(id: i64, turn: Option<i64>, part: i64) -> impl Iterator<Item = String> {
+    std::iter::once(format!("w{id}")).chain(turn.map(|turn| format!("t{turn}.{part}")))
+}
+
+/// Takes the blocks out of the journal that these memories stand in.
+async fn unshow(conn: &mut SqliteConnection, names: &[String]) -> sqlx::Result<()> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let shown = "UPDATE turns SET block = NULL, block_hash = NULL, block_nth = NULL
+                 WHERE block IS NOT NULL AND EXISTS (SELECT 1 FROM json_each(additions) a
+                    WHERE a.value ->> 'kind' = 'memory' AND a.value ->> 'id' IN (SELECT value FROM json_each(?)))";
+    sqlx::query(shown).bind(super::json(names)).execute(conn).await?;
+    Ok(())
+}
+
+async fn forget_fact(
+    conn: &mut SqliteConnection,
+    key: i64,
+    at_ms: i64,
+    needles: &mut Vec<Needle>,
+) -> sqlx::Result<String> {
     // Its windows first: the index learns of them by their trigger.
     sqlx::query("DELETE FROM memory_windows WHERE fact = ?").bind(key).execute(&mut *conn).await?;
-    let row = sqlx::query("DELETE FROM memory_facts WHERE key = ? RETURNING scope, hash, content, quote, turn");
+    let row = sqlx::query("DELETE FROM memory_facts WHERE key = ? RETURNING id, scope, hash, content, quote, turn");
     let row = row.bind(key).fetch_one(&mut *conn).await?;
     let scope = row.try_get("scope")?;
     bury(conn, scope, row.try_get("hash")?, at_ms).await?;
@@ -188,7 +216,7 @@ async fn forget_fact(conn: &mut SqliteConnection, key: i64, at_ms: i64, needles:
         needles.push(Needle { scope, text: content, turn: None });
     }
     needles.push(Needle { scope, text: quote, turn });
-    Ok(())
+    row.try_get("id")
 }
 
 async fn bury(conn: &mut SqliteConnection, scope: i64, hash: i64, at_ms: i64) -> sqlx::Result<()> {

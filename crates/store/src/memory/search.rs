@@ -176,6 +176,15 @@ impl Store {
         rows.and_then(|rows| rows.iter().map(window).collect()).map_err(|e| self.shared.sqlx(&e))
     }
 
+    /// Numbers of passages that were said in a time, ms since 1970, the last first.
+    pub async fn memory_said_in(&self, scope: i64, time: std::ops::Range<i64>, limit: u32) -> Result<Vec<i64>> {
+        let ids = sqlx::query_scalar(
+            "SELECT id FROM memory_windows WHERE scope = ? AND fact IS NULL AND at >= ? AND at < ? ORDER BY at DESC LIMIT ?",
+        );
+        let ids = ids.bind(scope).bind(time.start).bind(time.end).bind(limit).fetch_all(&self.shared.readers).await;
+        ids.map_err(|e| self.shared.sqlx(&e))
+    }
+
     /// The window that is this passage of a journal row.
     pub async fn memory_window_at(&self, turn: TurnId, part: u32) -> Result<Option<i64>> {
         let id = sqlx::query_scalar("SELECT id FROM memory_windows WHERE turn = ? AND part = ? AND fact IS NULL");
