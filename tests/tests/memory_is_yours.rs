@@ -295,3 +295,44 @@ async fn what_is_kept_back_waits_for_the_user() {
     say(&product, "And the walrus invoice now?").await;
     assert!(provider.last().text().contains("always pay"), "{}", provider.last().text());
 }
+
+#[tokio::test]
+async fn the_old_sidecar_answers_on_request() {
+    let provider = Provider::start().await;
+    let product = Product::at(&provider, &json!({}));
+    let port = Product::bare().port();
+    let mut child = product
+        .command(["memory", "sidecar", "--port", &port.to_string()])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary runs");
+    let agent = Agent::new(&format!("127.0.0.1:{port}"));
+    until("the sidecar answers", || async {
+        let got = agent.try_send("GET", "/health", "").await.ok()?;
+        (got.status() == 200 && got.json()["status"] == "ok").then_some(())
+    })
+    .await;
+    let turn = json!({"prompt_text": "My parrot is called Zazu.", "response_text": "Noted."});
+    let done = agent.post("/ingest", json!({"session_id": "s", "turns": [turn]}).to_string()).await.json();
+    assert!(done["added"].as_u64() >= Some(1), "{done}");
+    let stored =
+        agent.post("/store", json!({"content": "The aviary key hangs in the shed.", "memory_type": "x"}).to_string());
+    let id = stored.await.json()["memory_id"].as_str().expect("an id").to_owned();
+    let told =
+        agent.post("/retrieve", json!({"task_description": "Where does the aviary key hang?"}).to_string()).await;
+    assert!(
+        told.json()["rendered_prompt"].as_str().is_some_and(|text| text.contains("in the shed")),
+        "{}",
+        told.text()
+    );
+    let found = agent.post("/search", json!({"query": "parrot", "limit": 3}).to_string()).await.json();
+    assert!(found["results"][0]["unit"]["content"].as_str().is_some_and(|c| c.contains("Zazu")), "{found}");
+    assert_eq!(agent.post("/forget", json!({"memory_id": id}).to_string()).await.json(), json!({"ok": true}));
+    let told =
+        agent.post("/retrieve", json!({"task_description": "Where does the aviary key hang?"}).to_string()).await;
+    assert!(!told.text().contains("in the shed"), "{}", told.text());
+    let rebound = Agent::new(&format!("127.0.0.1:{port}")).with_header("origin", "http://evil.example");
+    assert_eq!(rebound.get("/stats").await.status(), 403);
+    child.kill().await.expect("kills");
+}

@@ -74,7 +74,7 @@ async fn each_memory_comes_once_per_conversation_and_not_if_the_prompt_has_it() 
     drop(chat);
     let own = "The spare key hangs behind the blue vase. Where does the spare key hang?";
     Chat::new(Api::Chat).user(own).send(&agent).await;
-    assert!(!sent(&provider).contains(HEADING), "{}", sent(&provider));
+    assert_eq!(sent(&provider).matches("behind the blue vase").count(), 1, "{}", sent(&provider));
 }
 
 #[rstest]
@@ -130,11 +130,21 @@ async fn memory_is_switched_on_and_off_while_it_runs_and_keeps_its_budget() {
     let provider = Provider::start().await;
     let product = Product::started(&provider, &json!({"skills": {"enabled": false}})).await;
     let agent = product.agent();
-    for i in 0..12 {
-        let said = format!("The lantern number {i} of the harbour shines in colour {i} since last spring.");
+    let lanterns = [
+        ("north pier", "crimson", "Olga"),
+        ("old mole", "amber", "Bertrand"),
+        ("fish market", "violet", "Yusuf"),
+        ("customs house", "emerald", "Chiara"),
+        ("boat yard", "turquoise", "Anselm"),
+        ("lighthouse", "ivory", "Marisol"),
+        ("ferry stage", "indigo", "Takeshi"),
+        ("sailing club", "scarlet", "Wanda"),
+    ];
+    for (place, colour, person) in lanterns {
+        let said = format!("The harbour lantern at the {place} shines {colour}, {person} told me.");
         Chat::new(Api::Chat).user(&said).send(&agent).await;
     }
-    let question = "Which colours have the lanterns of the harbour?";
+    let question = "How does each harbour lantern shine?";
     Chat::new(Api::Chat).user(question).send(&agent).await;
     assert!(!sent(&provider).contains(BLOCK), "memory is off unless it is asked for");
     let lines = |text: &str| text.matches("- 20").count();

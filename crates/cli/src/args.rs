@@ -414,6 +414,12 @@ pub(crate) enum MemoryVerb {
     Maintain,
     /// The settings and weights of recall
     Policy,
+    /// Serve the routes of the old memory sidecar on loopback until Ctrl-C
+    Sidecar {
+        /// The port
+        #[arg(long, env = "METACLAW_SIDECAR_PORT", default_value_t = engine::SIDECAR_PORT)]
+        port: u16,
+    },
 }
 
 /// Which memories.

@@ -22,6 +22,7 @@ mod replay;
 mod run;
 mod serve;
 mod setup;
+mod sidecar;
 mod skills_edit;
 pub mod token;
 mod watch;
@@ -32,6 +33,7 @@ pub use crate::core::{End, Overrides};
 pub use crate::engine::{Cold, Engine, StartError, StartOptions};
 pub use crate::port::Listener;
 pub use crate::redact::redact;
+pub use crate::sidecar::{SIDECAR_PORT, Sidecar};
 
 /// Wall time and randomness, handed in so that tests can choose them.
 pub type Clock = Arc<dyn proxy::Clock>;

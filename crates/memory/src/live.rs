@@ -2,7 +2,7 @@
 //! down, and a copy of all windows and facts as long as they are few. The copy follows the database; whoever changes
 //! memory otherwise than by absorbing throws it away first, and `refresh` makes a new one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use store::{CHUNK, Fact, FactFilter, MemoryTurn, Posting, PostingRow, TurnId, Window};
@@ -42,7 +42,7 @@ struct Shelf {
 
 /// The copy.
 #[derive(Debug, Default)]
-pub(crate) struct Copy {
+pub(crate) struct Mirror {
     shelves: Arc<HashMap<String, Shelf>>,
     /// All windows by number, those of the tail as well.
     windows: Arc<BTreeMap<i64, Arc<Window>>>,
@@ -54,6 +54,8 @@ pub(crate) struct Copy {
     outdated: Arc<HashMap<TurnId, Vec<Arc<Fact>>>>,
     /// The last two passages of every session, the last one last.
     last: Arc<HashMap<String, Vec<i64>>>,
+    /// What was forgotten and is not to be learned again.
+    buried: Arc<HashSet<(String, i64)>>,
     newest: i64,
     cursor: TurnId,
     /// The store's count of deletions when it was begun.
@@ -62,7 +64,7 @@ pub(crate) struct Copy {
 
 #[derive(Debug, Default)]
 struct State {
-    copy: Option<Arc<Copy>>,
+    copy: Option<Arc<Mirror>>,
     /// There are more windows than are kept.
     too_many: bool,
     fresh: Vec<Arc<Fresh>>,
@@ -83,7 +85,7 @@ pub(crate) struct Live {
 /// Memory as of one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Snapshot {
-    copy: Arc<Copy>,
+    copy: Arc<Mirror>,
     fresh: Vec<Arc<Fresh>>,
 }
 
@@ -190,7 +192,9 @@ impl Snapshot {
             }
             // Numbers below zero, apart from those of other turns: they get theirs when they are written.
             let base = -1 - (fresh.turn.id.0 % 100_000) * 1000;
-            let new = (0..).zip(reader.windows(&fresh.turn));
+            let mut new = reader.windows(&fresh.turn);
+            new.retain(|window| !self.copy.buried.contains(&(window.scope.clone(), window.hash)));
+            let new = (0..).zip(new);
             let windows = new.map(|(part, new)| Arc::new(unwritten(base - part, new))).collect();
             // Somebody else may have been quicker, with the same.
             let _ = fresh.windows.set(windows);
@@ -260,7 +264,7 @@ pub(crate) fn unwritten(id: i64, new: store::NewWindow) -> Window {
     }
 }
 
-impl Copy {
+impl Mirror {
     /// This copy with what was written since.
     fn with(&self, new: store::NewWindows, facts: Option<Vec<Fact>>) -> Self {
         let mut copy = Self { cursor: new.cursor, ..self.share() };
@@ -309,6 +313,7 @@ impl Copy {
             facts: self.facts.clone(),
             outdated: self.outdated.clone(),
             last: self.last.clone(),
+            buried: self.buried.clone(),
             newest: self.newest,
             cursor: self.cursor,
             deletions: self.deletions,
@@ -396,10 +401,12 @@ impl Memory {
                 None
             };
             let cursor = new.cursor;
+            let buried = if copy.is_none() { self.store.memory_buried().await? } else { HashSet::new() };
             let made = (!too_many).then(|| match copy {
                 Some(copy) => Arc::new(copy.with(new, facts)),
                 None => {
-                    let mut first = Copy { deletions, ..Copy::default() }.with(new, facts);
+                    let empty = Mirror { deletions, buried: Arc::new(buried), ..Mirror::default() };
+                    let mut first = empty.with(new, facts);
                     first.index();
                     Arc::new(first)
                 }

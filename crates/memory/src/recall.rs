@@ -26,6 +26,8 @@ const NEAREST: usize = 64;
 /// What an old memory counts that may say the opposite of what was meant.
 const UNSURE: f32 = 0.7;
 
+/// Memories that are compared with the prompt.
+const LOOKS: usize = 40;
 /// Passages looked at for a question that asks for a time only, and the longest such question in bytes.
 const SAID_IN: usize = 64;
 const LONGEST_TIME: usize = 200;
@@ -344,11 +346,13 @@ impl Memory {
         if turns.is_empty() {
             return Ok(Vec::new());
         }
+        let buried = self.store.memory_buried().await?;
         let mut reader = Reader::new(&settings.scope, &settings.zone);
         self.context(&mut reader, &turns, from).await?;
         let mut all = Vec::new();
         for turn in &turns {
-            for new in reader.windows(turn) {
+            let new = reader.windows(turn).into_iter();
+            for new in new.filter(|window| !buried.contains(&(window.scope.clone(), window.hash))) {
                 // Numbers below zero: they get theirs when they are written.
                 let id = -1 - i64::try_from(all.len()).unwrap_or_default();
                 all.push(Arc::new(unwritten(id, new)));
@@ -521,7 +525,7 @@ impl Memory {
         let mut terms_of: Vec<HashSet<u32>> = Vec::new();
         // What is pinned leaves room for what is asked.
         let always = pinned.len().min(limit.div_ceil(2));
-        let (mut pins, mut first) = (0, pinned.into_iter());
+        let (mut pins, mut looked, mut first) = (0, 0, pinned.into_iter());
         let mut rest = found.into_iter();
         while let Some(candidate) = first.next().or_else(|| rest.next()) {
             if chosen.len() >= limit {
@@ -538,6 +542,11 @@ impl Memory {
             // `Okay.` is found by what was said before it.
             if !ask.search && memory.content.len() < 40 && terms::asked(&memory.content).is_empty() {
                 continue;
+            }
+            // Looking through a long prompt takes its time.
+            looked += 1;
+            if looked > LOOKS {
+                break;
             }
             let repeated = shown.contains(&memory.id)
                 || ask.known.is_some_and(|known| known.0(&memory))

@@ -54,6 +54,7 @@ pub(crate) async fn run(ctx: &Ctx, verb: MemoryVerb) -> Result<ExitCode, Fail> {
         MemoryVerb::Report { scope } => report(ctx, scope).await,
         MemoryVerb::Maintain => maintain(ctx).await,
         MemoryVerb::Policy => policy(ctx).await,
+        MemoryVerb::Sidecar { port } => sidecar(ctx, port).await,
     }
 }
 
@@ -453,6 +454,15 @@ async fn policy(ctx: &Ctx) -> Result<ExitCode, Fail> {
     let rows: Vec<Vec<String>> =
         policy.weights.iter().map(|w| vec![w.name.clone(), format!("{:.2}", w.value), w.note.clone()]).collect();
     ctx.out.table(&["WEIGHT", "VALUE", "WHAT IT DOES"], &rows);
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn sidecar(ctx: &Ctx, port: u16) -> Result<ExitCode, Fail> {
+    let sidecar = engine::Sidecar::start(ctx.home.clone(), ctx.config.clone(), port).await?;
+    ctx.out.line(&format!("The memory sidecar listens on http://{}", sidecar.addr));
+    let ended = tokio::signal::ctrl_c().await;
+    sidecar.stop().await;
+    ended.map_err(|error| Fail::failed(format!("The signal could not be waited for: {error}.")))?;
     Ok(ExitCode::SUCCESS)
 }
 

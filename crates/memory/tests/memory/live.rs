@@ -86,6 +86,10 @@ async fn what_was_forgotten_is_not_at_hand_either() {
     home.work().await;
     let found = now(&home.memory, "where is the seed phrase").expect("is at hand again");
     assert!(found.iter().all(|m| !m.content.contains("I keep the seed")), "{found:?}");
+    // Said again, it is not remembered again, not even for a moment.
+    home.memory.heard(turn(TurnId(id.0 + 1), "s2", 1, text));
+    let found = now(&home.memory, "where is the seed phrase").expect("is at hand");
+    assert!(found.iter().all(|m| m.content != text), "{found:?}");
 }
 
 #[tokio::test]

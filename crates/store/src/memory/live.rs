@@ -1,6 +1,8 @@
 //! What a copy of memory beside the database is kept current with: the windows that came after the last one seen, and
 //! whether another process has written meanwhile.
 
+use std::collections::HashSet;
+
 use sqlx::Row as _;
 
 use super::search::window;
@@ -46,6 +48,15 @@ impl Store {
             Ok(new)
         };
         read.await.map_err(|e: sqlx::Error| self.shared.sqlx(&e))
+    }
+
+    /// Scopes and hashes of what was forgotten and is not to be learned again.
+    pub async fn memory_buried(&self) -> Result<HashSet<(String, i64)>> {
+        let buried =
+            sqlx::query_as("SELECT s.id, t.hash FROM memory_tombstones t JOIN memory_scopes s ON s.key = t.scope");
+        let buried: Vec<(String, i64)> =
+            buried.fetch_all(&self.shared.readers).await.map_err(|e| self.shared.sqlx(&e))?;
+        Ok(buried.into_iter().collect())
     }
 
     /// Grows whenever something is deleted through this handle.
