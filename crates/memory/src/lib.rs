@@ -23,6 +23,7 @@ pub use error::{Error, Result};
 pub use export::{Line, Summary, UNVERIFIED};
 pub use extract::{Batch, INSTRUCTIONS};
 pub use flush::Flushed;
+pub use live::UNNUMBERED;
 pub use memory::{Memory, NewMemory, Settings};
 pub use recall::{Ask, Known, Nearest, Recalled, Source, Weights};
 pub use redact::redact;

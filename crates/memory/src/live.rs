@@ -3,6 +3,7 @@
 //! memory otherwise than by absorbing throws it away first, and `refresh` makes a new one.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use store::{CHUNK, Fact, FactFilter, MemoryTurn, Posting, PostingRow, TurnId, Window};
@@ -20,14 +21,23 @@ const FRESH_BYTES: usize = 1 << 20;
 /// Text that may be cut and read while a request waits.
 const QUICK_BYTES: usize = 24 << 10;
 
+/// Numbers of turns from here on are not those of journal rows: they are safe, and not in the journal yet.
+pub const UNNUMBERED: i64 = 1 << 62;
+
 /// A turn that was just written down.
 #[derive(Debug)]
 struct Fresh {
     turn: MemoryTurn,
+    /// Its journal row, or a number above all of them.
+    id: AtomicI64,
     windows: OnceLock<Vec<Arc<Window>>>,
 }
 
 impl Fresh {
+    fn id(&self) -> TurnId {
+        TurnId(self.id.load(Ordering::Acquire))
+    }
+
     fn bytes(&self) -> usize {
         [&self.turn.user_text, &self.turn.answer_text].into_iter().flatten().map(String::len).sum()
     }
@@ -114,10 +124,24 @@ impl Live {
     /// A turn was written down.
     pub(crate) fn heard(&self, turn: MemoryTurn) {
         let mut state = self.state();
-        state.fresh.push(Arc::new(Fresh { turn, windows: OnceLock::new() }));
+        let id = AtomicI64::new(turn.id.0);
+        state.fresh.push(Arc::new(Fresh { turn, id, windows: OnceLock::new() }));
         let mut bytes: usize = state.fresh.iter().map(|f| f.bytes()).sum();
         while state.fresh.len() > FRESH || (bytes > FRESH_BYTES && state.fresh.len() > 1) {
             bytes -= state.fresh.remove(0).bytes();
+        }
+    }
+
+    /// A turn that was heard under one number has another, or none.
+    fn numbered(&self, told: TurnId, row: Option<TurnId>) {
+        let mut state = self.state();
+        match row {
+            Some(row) => {
+                if let Some(fresh) = state.fresh.iter().find(|f| f.turn.id == told) {
+                    fresh.id.store(row.0, Ordering::Release);
+                }
+            }
+            None => state.fresh.retain(|f| f.turn.id != told),
         }
     }
 
@@ -130,13 +154,13 @@ impl Live {
     pub(crate) fn snapshot(&self, deletions: u64) -> Option<Snapshot> {
         let state = self.state();
         let copy = state.copy.clone().filter(|copy| copy.deletions == deletions)?;
-        let fresh = state.fresh.iter().filter(|f| f.turn.id > copy.cursor).cloned().collect();
+        let fresh = state.fresh.iter().filter(|f| f.id() > copy.cursor).cloned().collect();
         Some(Snapshot { copy, fresh })
     }
 
     /// Turns after `until` that were just written down.
     pub(crate) fn fresh_after(&self, until: TurnId) -> Vec<MemoryTurn> {
-        self.state().fresh.iter().filter(|f| f.turn.id > until).map(|f| f.turn.clone()).collect()
+        self.state().fresh.iter().filter(|f| f.id() > until).map(|f| f.turn.clone()).collect()
     }
 }
 
@@ -352,8 +376,14 @@ impl Mirror {
 
 impl Memory {
     /// A turn was written down: it can be recalled from now on. Returns at once; [`Memory::work`] follows.
+    /// Its number is that of its row, or above [`UNNUMBERED`] until [`Memory::numbered`] says it.
     pub fn heard(&self, turn: MemoryTurn) {
         self.live.heard(turn);
+    }
+
+    /// The turn that was heard under `told` is this row of the journal; `None` = it did not get there.
+    pub fn numbered(&self, told: TurnId, row: Option<TurnId>) {
+        self.live.numbered(told, row);
     }
 
     /// Nothing may be recalled from what is kept beside the database; used when memory is switched off.
@@ -387,7 +417,7 @@ impl Memory {
             };
             if too_many {
                 let cursor = self.store.memory_cursor().await?;
-                self.live.state().fresh.retain(|f| f.turn.id > cursor);
+                self.live.state().fresh.retain(|f| f.id() > cursor);
                 return Ok(());
             }
             let have = copy.as_ref().map_or(0, |copy| copy.windows.len());
@@ -418,7 +448,7 @@ impl Memory {
             }
             state.too_many = too_many;
             state.copy = made;
-            state.fresh.retain(|f| f.turn.id > cursor);
+            state.fresh.retain(|f| f.id() > cursor);
             return Ok(());
         }
     }

@@ -281,15 +281,22 @@ impl Memory {
         self.changing(self.store.forget(what, now_ms)).await
     }
 
-    /// The number of the window that an id means: `w12` by itself, `t5.0` by the journal row it was told from.
+    /// The number of the window that an id means: `w12` by itself, `t5.0` by the journal row it was told from, `tS#5.0` by
+    /// session and user turn, where it was told before the row was there.
     async fn window_id(&self, id: &str) -> Result<Option<i64>> {
         if let Some(number) = id.strip_prefix('w').and_then(|n| n.parse().ok()) {
             return Ok(Some(number));
         }
-        let Some((turn, part)) = id.strip_prefix('t').and_then(|id| id.split_once('.')) else { return Ok(None) };
-        let (Ok(turn), Ok(part)) = (turn.parse().map(TurnId), part.parse()) else { return Ok(None) };
-        while self.store.memory_cursor().await? < turn && !self.absorb(64).await?.done {}
-        Ok(self.store.memory_window_at(turn, part).await?)
+        let Some((told, part)) = id.strip_prefix('t').and_then(|id| id.rsplit_once('.')) else { return Ok(None) };
+        let Ok(part) = part.parse() else { return Ok(None) };
+        if let Ok(turn) = told.parse().map(TurnId) {
+            while self.store.memory_cursor().await? < turn && !self.absorb(64).await?.done {}
+            return Ok(self.store.memory_window_at(turn, part).await?);
+        }
+        let Some((session, turn_no)) = told.rsplit_once('#') else { return Ok(None) };
+        let Ok(turn_no) = turn_no.parse() else { return Ok(None) };
+        while !self.absorb(64).await?.done {}
+        Ok(self.store.memory_window_of(session, turn_no, part).await?)
     }
 
     /// Deletes the memory with this id, as [`crate::Recalled::id`] names it.

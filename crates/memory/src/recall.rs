@@ -10,7 +10,7 @@ use futures::FutureExt as _;
 use store::{CHUNK, Fact, FactFilter, PostingRow, TailWindow, TurnId, Window};
 
 use crate::absorb::Reader;
-use crate::live::{Snapshot, unwritten};
+use crate::live::{Snapshot, UNNUMBERED, unwritten};
 use crate::terms::{self, Asked};
 use crate::{Memory, Result, UNVERIFIED, base_scope, render, scope_of, time};
 
@@ -605,6 +605,9 @@ impl Memory {
                 }
                 // A window that was not written yet has no number that would last.
                 let id = match (window.id > 0, window.turn) {
+                    (false, Some(turn)) if turn.0 >= UNNUMBERED => {
+                        format!("t{}#{}.{}", window.session, window.turn_no, window.part)
+                    }
                     (false, Some(turn)) => format!("t{turn}.{}", window.part),
                     _ => format!("w{}", window.id),
                 };
@@ -627,7 +630,7 @@ impl Memory {
             score: *score,
             why: why.join(", "),
             source: Source { session_id: window.session.clone(), turn: window.turn_no },
-            turn_id: window.turn,
+            turn_id: window.turn.filter(|turn| turn.0 < UNNUMBERED),
             outdated_ms,
             quarantined,
         })

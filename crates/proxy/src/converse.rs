@@ -21,7 +21,7 @@ use crate::gate::Pass;
 use crate::identify::{Who, automatic_id, identify};
 use crate::inject;
 use crate::model::{Endpoint, Route};
-use crate::record::{Committed, Ending, Record, micros};
+use crate::record::{Ending, Record, Recorded, micros};
 use crate::sessions::Place;
 use crate::settings::Settings;
 use crate::stream::{AgentStream, Beginning, Begun, Failure, Flow};
@@ -91,12 +91,12 @@ async fn enter(
     let mut place = proxy.sessions.enter(&session, &who, &talk, started);
     let mut row = row(&request, &parts, &who, &place, &talk, now_ms);
     row.skill_generation = proxy.deps.knowledge.generation();
-    let pending = proxy.deps.store.begin(&session, &who.kind, request.bytes().clone());
+    let sent = request.bytes().clone();
     let echo = who.echo;
     let agent = who.agent.clone();
     let trigger = talk.trigger;
     // From here on the record closes itself, whatever happens.
-    let mut record = Record::open(&proxy, &settings, &session, who, talk, client, started, row, pending);
+    let mut record = Record::open(&proxy, &settings, &session, who, talk, client, started, row, sent);
     if let Some((index, key)) = place.open {
         let knowledge = &*proxy.deps.knowledge;
         let asking = inject::Asking { place: &place, agent: &agent, headers: &parts.headers, now_ms };
@@ -138,7 +138,7 @@ fn row(request: &Request, parts: &Parts, who: &Who, place: &Place, talk: &Conver
         kind: who.kind.clone(),
         turn_no: place.turn_no,
         step: place.step,
-        dialect: request.dialect().as_str(),
+        dialect: request.dialect().as_str().into(),
         model_asked: request.model().map(std::borrow::Cow::into_owned),
         started_ms: now_ms,
         finished_ms: now_ms,
@@ -201,9 +201,9 @@ impl Turn {
                 *response.headers_mut() = headers;
                 response
             }
-            Beginning::Failed(failure, committed) => {
+            Beginning::Failed(failure, recorded) => {
                 let mut headers = std::mem::take(&mut stream.headers);
-                tags.put(&mut headers, &proxy, Some(&committed));
+                tags.put(&mut headers, &proxy, Some(&recorded));
                 error_response(client, &failure, headers)
             }
         }
@@ -235,9 +235,9 @@ impl Turn {
             Ok((body, answer)) => {
                 let ending =
                     Ending { outcome: Outcome::Ok, status: 200, error: None, answer: Some(answer), weight_version };
-                let committed = record.close(ending).await;
+                let recorded = record.close(ending).await;
                 headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-                tags.put(&mut headers, &proxy, Some(&committed));
+                tags.put(&mut headers, &proxy, Some(&recorded));
                 let mut response = Response::new(Body::from(body));
                 *response.headers_mut() = headers;
                 response
@@ -250,8 +250,8 @@ impl Turn {
                     answer: None,
                     weight_version,
                 };
-                let committed = record.close(ending).await;
-                tags.put(&mut headers, &proxy, Some(&committed));
+                let recorded = record.close(ending).await;
+                tags.put(&mut headers, &proxy, Some(&recorded));
                 error_response(client, &failure, headers)
             }
         }
@@ -272,15 +272,15 @@ struct Tags {
 }
 
 impl Tags {
-    fn put(self, headers: &mut HeaderMap, proxy: &Proxy, committed: Option<&Committed>) {
+    fn put(self, headers: &mut HeaderMap, proxy: &Proxy, recorded: Option<&Recorded>) {
         headers.insert(HeaderName::from_static(SESSION_HEADER), self.session);
         headers.insert(HeaderName::from_static(TURN_HEADER), self.turn);
-        let lost = match committed {
+        let lost = match recorded {
             Some(Err(error)) => Some(header(&format!("this turn was not recorded: {error}"))),
-            Some(Ok(_)) => None,
+            Some(Ok(())) => None,
             None => proxy
                 .is_journal_failing()
-                .then(|| HeaderValue::from_static("turns are not being recorded; see `metaclaw status`")),
+                .then(|| HeaderValue::from_static("turns do not get into the journal; see `metaclaw status`")),
         };
         if let Some(lost) = lost {
             headers.insert(HeaderName::from_static(WARNING_HEADER), lost);

@@ -68,8 +68,10 @@ pub trait Knowledge: Send + Sync + 'static {
     fn listens(&self) -> bool {
         false
     }
-    /// A turn of a main conversation is in the journal. Returns at once.
+    /// A turn of a main conversation is safe. Its number is above every row's until [`Knowledge::numbered`]. Returns at once.
     fn heard(&self, _turn: store::MemoryTurn) {}
+    /// The turn that was told under this number is in the journal; `None` = it did not get there.
+    fn numbered(&self, _told: store::TurnId, _row: Option<store::TurnId>) {}
     /// Answers one of the routes that old MetaClaw clients know; `None` = it is not this source's.
     async fn serve(&self, _call: &OwnCall) -> Option<OwnAnswer> {
         None
@@ -104,6 +106,12 @@ impl Knowledge for Sources {
     fn heard(&self, turn: store::MemoryTurn) {
         for source in self.0.iter().filter(|source| source.listens()) {
             source.heard(turn.clone());
+        }
+    }
+
+    fn numbered(&self, told: store::TurnId, row: Option<store::TurnId>) {
+        for source in &self.0 {
+            source.numbered(told, row);
         }
     }
 

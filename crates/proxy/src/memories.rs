@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use config::Config;
 use memory::{Known, Memory, Recalled};
-use store::MemoryTurn;
+use store::{MemoryTurn, TurnId};
 use tokio::sync::Notify;
 
 use crate::knowledge::{Ask, Knowledge, Piece};
@@ -181,6 +181,10 @@ impl Knowledge for MemoryKnowledge {
 
     fn heard(&self, turn: MemoryTurn) {
         self.settings.load().memory.heard(turn);
+    }
+
+    fn numbered(&self, told: TurnId, row: Option<TurnId>) {
+        self.settings.load().memory.numbered(told, row);
     }
 
     async fn serve(&self, call: &OwnCall) -> Option<OwnAnswer> {

@@ -1,16 +1,18 @@
 //! The journal row of a request, from its arrival to its commit. `converse` opens it, whoever ends the request closes it:
 //! the finished answer, an error, or the client going away. Closed exactly once; what is dropped open counts as cancelled.
+//! The agent waits until the row is safe (`keep`); its number, and the event that tells of it, come with the commit.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use dialect::request::chain;
 use dialect::{Answer, Dialect, answer_hash};
 use futures::future::BoxFuture;
-use store::{EndReason, MemoryTurn, NewTurn, Outcome, Pending, TurnId, Usage};
+use store::{EndReason, Kept, MemoryTurn, NewTurn, Outcome, TurnId, Usage};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
@@ -34,7 +36,7 @@ pub(crate) struct Record {
     started: Instant,
     pub(crate) timings: Timings,
     /// Taken when the record is closed.
-    open: Option<(NewTurn, Pending)>,
+    open: Option<(NewTurn, Bytes)>,
 }
 
 /// How a request ended.
@@ -47,8 +49,8 @@ pub(crate) struct Ending {
     pub(crate) weight_version: Option<i64>,
 }
 
-/// What became of the row.
-pub(crate) type Committed = Result<TurnId, String>;
+/// Whether the row is safe.
+pub(crate) type Recorded = Result<(), String>;
 
 impl Record {
     #[expect(clippy::too_many_arguments, reason = "one call, one place that knows all of it")]
@@ -61,7 +63,7 @@ impl Record {
         client: Dialect,
         started: Instant,
         turn: NewTurn,
-        pending: Pending,
+        body: Bytes,
     ) -> Self {
         Self {
             proxy: proxy.clone(),
@@ -72,7 +74,7 @@ impl Record {
             client,
             started,
             timings: Timings::default(),
-            open: Some((turn, pending)),
+            open: Some((turn, body)),
         }
     }
 
@@ -85,7 +87,7 @@ impl Record {
     pub(crate) fn asked(&mut self, head: &Head) {
         if let Some((turn, _)) = &mut self.open {
             turn.upstream = head.upstream.as_deref().map(str::to_owned);
-            turn.upstream_dialect = head.dialect.map_or("", Dialect::as_str);
+            turn.upstream_dialect = head.dialect.map_or("", Dialect::as_str).into();
             turn.model_sent.clone_from(&head.model);
         }
     }
@@ -105,17 +107,16 @@ impl Record {
     /// by itself.
     pub(crate) fn close(mut self, ending: Ending) -> Closing {
         let tracker = self.proxy.deps.tracker.clone();
-        let Some((turn, pending)) = self.open.take() else {
+        let Some((turn, body)) = self.open.take() else {
             let closed = Err("the request was recorded already".to_owned());
-            return Closing { commit: Some(Box::pin(std::future::ready(closed))), tracker };
+            return Closing { keep: Some(Box::pin(std::future::ready(closed))), tracker };
         };
-        let row = self.finish(turn, pending, ending);
+        let row = self.finish(turn, body, ending);
         let (proxy, settings) = (self.proxy.clone(), self.settings.clone());
-        let commit = Box::pin(async move { row.commit(&proxy, &settings).await });
-        Closing { commit: Some(commit), tracker }
+        Closing { keep: Some(Box::pin(row.keep(proxy, settings))), tracker }
     }
 
-    fn finish(&mut self, mut turn: NewTurn, pending: Pending, ending: Ending) -> Row {
+    fn finish(&mut self, mut turn: NewTurn, body: Bytes, ending: Ending) -> Row {
         let elapsed = self.started.elapsed();
         self.timings.total_us = micros(elapsed);
         turn.finished_ms = turn.started_ms.saturating_add(millis(elapsed));
@@ -153,109 +154,147 @@ impl Record {
             additions: turn.additions.len(),
             timings: self.timings,
         };
-        Row { turn, pending, finished, done: self.who.done }
+        Row { turn, body, finished, done: self.who.done }
     }
 }
 
 impl Drop for Record {
     fn drop(&mut self) {
-        if let Some((turn, pending)) = self.open.take() {
+        if let Some((turn, body)) = self.open.take() {
             let ending = Ending { outcome: Outcome::Cancelled, status: 499, ..Ending::default() };
-            let row = self.finish(turn, pending, ending);
-            let (proxy, settings) = (self.proxy.clone(), self.settings.clone());
-            self.proxy.deps.tracker.spawn(async move { row.commit(&proxy, &settings).await });
+            let row = self.finish(turn, body, ending);
+            self.proxy.deps.tracker.spawn(row.keep(self.proxy.clone(), self.settings.clone()));
         }
     }
 }
 
 /// A row on its way into the journal. It gets there even if nobody waits for it any more.
 pub(crate) struct Closing {
-    commit: Option<BoxFuture<'static, Committed>>,
+    keep: Option<BoxFuture<'static, Recorded>>,
     tracker: TaskTracker,
 }
 
 impl Future for Closing {
-    type Output = Committed;
+    type Output = Recorded;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Committed> {
-        let Some(commit) = &mut self.commit else { return Poll::Pending };
-        let committed = std::task::ready!(commit.as_mut().poll(cx));
-        self.commit = None;
-        Poll::Ready(committed)
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Recorded> {
+        let Some(keep) = &mut self.keep else { return Poll::Pending };
+        let recorded = std::task::ready!(keep.as_mut().poll(cx));
+        self.keep = None;
+        Poll::Ready(recorded)
     }
 }
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        if let Some(commit) = self.commit.take() {
-            self.tracker.spawn(commit);
+        if let Some(keep) = self.keep.take() {
+            self.tracker.spawn(keep);
         }
     }
 }
 
 struct Row {
     turn: NewTurn,
-    pending: Pending,
+    body: Bytes,
     finished: TurnFinished,
     done: bool,
 }
 
 impl Row {
-    async fn commit(self, proxy: &Proxy, settings: &Settings) -> Committed {
-        let Self { turn, pending, mut finished, done } = self;
-        let session = finished.session.clone();
+    /// Hands the row to the journal. What is left to do when it is safe goes on by itself.
+    async fn keep(self, proxy: Arc<Proxy>, settings: Arc<Settings>) -> Recorded {
+        let Self { turn, body, mut finished, done } = self;
         let heard = heard(&turn, &*proxy.deps.knowledge);
         let begun = Instant::now();
-        let append = proxy.deps.store.append(turn, pending);
-        let committed = match tokio::time::timeout(settings.journal_patience, append).await {
-            Ok(Ok(id)) => Ok(id),
+        let keeping = proxy.deps.store.keep(turn, body);
+        let recorded = match tokio::time::timeout(settings.journal_patience, keeping).await {
+            Ok(Ok(kept)) => {
+                finished.timings.commit_us = micros(begun.elapsed());
+                let tracker = proxy.deps.tracker.clone();
+                // Before the last event leaves: the next turn of any session may ask for it.
+                let told = heard.map(|turn| {
+                    let told = turn.id;
+                    proxy.deps.knowledge.heard(turn);
+                    told
+                });
+                tracker.spawn(committed(proxy, settings, kept, finished, done, told));
+                return Ok(());
+            }
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => Err(format!("the journal did not take the turn within {:?}", settings.journal_patience)),
         };
-        match &committed {
-            Ok(id) => {
-                finished.id = *id;
-                if let Some(turn) = heard {
-                    // Before the last event leaves: the next turn of any session may ask for it.
-                    proxy.deps.knowledge.heard(MemoryTurn { id: *id, ..turn });
-                }
-                finished.timings.commit_us = micros(begun.elapsed());
-                tracing::debug!(
-                    %id,
-                    %session,
-                    agent = %finished.agent,
-                    kind = finished.kind.as_str(),
-                    status = finished.status,
-                    outcome = finished.outcome.as_str(),
-                    prepare_us = finished.timings.prepare_us,
-                    total_us = finished.timings.total_us,
-                    "turn finished"
-                );
-                if proxy.journal_failing.swap(false, Ordering::Relaxed) {
-                    tracing::info!("the journal takes turns again");
-                    proxy.emit(Event::JournalRecovered);
-                }
-                proxy.emit(Event::TurnFinished(finished));
-            }
-            Err(error) => {
-                // Loud once, and again after every recovery; the event tells of each lost row.
-                if !proxy.journal_failing.swap(true, Ordering::Relaxed) {
-                    tracing::error!(%session, %error, "turns are not being recorded; agents are still served");
-                }
-                proxy.emit(Event::JournalFailed { session: session.clone(), error: error.clone() });
-            }
+        if let Err(error) = &recorded {
+            failing(&proxy, &finished.session, error);
         }
         if done {
-            proxy.end_session(&session, EndReason::Explicit).await;
+            proxy.end_session(&finished.session, EndReason::Explicit).await;
         }
-        committed
+        recorded
     }
 }
 
-/// What is to be remembered of a turn of a main conversation, if anybody wants to know.
+/// Waits until a row that is safe is in the database, and tells of it.
+async fn committed(
+    proxy: Arc<Proxy>,
+    settings: Arc<Settings>,
+    mut kept: Kept,
+    mut finished: TurnFinished,
+    done: bool,
+    told: Option<TurnId>,
+) {
+    let session = finished.session.clone();
+    let result = match tokio::time::timeout(settings.journal_patience, &mut kept).await {
+        Ok(result) => result.map_err(|error| error.to_string()),
+        Err(_) => {
+            failing(&proxy, &session, "the journal has been busy for long; finished turns wait beside it");
+            kept.await.map_err(|error| error.to_string())
+        }
+    };
+    if let Some(told) = told {
+        proxy.deps.knowledge.numbered(told, result.as_ref().ok().copied());
+    }
+    match result {
+        Ok(id) => {
+            finished.id = id;
+            tracing::debug!(
+                %id,
+                %session,
+                agent = %finished.agent,
+                kind = finished.kind.as_str(),
+                status = finished.status,
+                outcome = finished.outcome.as_str(),
+                prepare_us = finished.timings.prepare_us,
+                commit_us = finished.timings.commit_us,
+                total_us = finished.timings.total_us,
+                "turn finished"
+            );
+            if proxy.journal_failing.swap(false, Ordering::Relaxed) {
+                tracing::info!("the journal takes turns again");
+                proxy.emit(Event::JournalRecovered);
+            }
+            proxy.emit(Event::TurnFinished(finished));
+        }
+        Err(error) => failing(&proxy, &session, &error),
+    }
+    if done {
+        proxy.end_session(&session, EndReason::Explicit).await;
+    }
+}
+
+/// Loud once, and again after every recovery; the event tells of each row that is not in the journal.
+fn failing(proxy: &Proxy, session: &Arc<str>, error: &str) {
+    if !proxy.journal_failing.swap(true, Ordering::Relaxed) {
+        tracing::error!(%session, %error, "turns do not get into the journal; agents are still served");
+    }
+    proxy.emit(Event::JournalFailed { session: session.clone(), error: error.to_owned() });
+}
+
+/// What is to be remembered of a turn of a main conversation, if anybody wants to know; under a number of its own until
+/// the journal has given it one.
 fn heard(turn: &NewTurn, knowledge: &dyn Knowledge) -> Option<MemoryTurn> {
+    static NEXT: AtomicI64 = AtomicI64::new(memory::UNNUMBERED);
     (turn.kind.is_main() && knowledge.listens()).then(|| MemoryTurn {
-        id: TurnId(0),
+        id: TurnId(NEXT.fetch_add(1, Ordering::Relaxed)),
         session: turn.session.clone(),
         agent: turn.agent.clone(),
         turn_no: turn.turn_no,

@@ -200,6 +200,12 @@ fn refuse(dialect: Dialect, parts: &Parts, refusal: Refusal) -> Response {
     error_response(dialect, &refusal.api_error().into(), HeaderMap::new())
 }
 
+/// Small bodies are cut out of the connection's read buffer: as long as they live, the connection would need another one.
+fn own(body: Bytes) -> Bytes {
+    const READ_BUFFER: usize = 8192;
+    if body.len() < READ_BUFFER { Bytes::copy_from_slice(&body) } else { body }
+}
+
 async fn read_body(parts: &Parts, body: Body, settings: &Settings) -> Result<Bytes, ApiError> {
     let too_large = || {
         let message = format!(
@@ -214,7 +220,7 @@ async fn read_body(parts: &Parts, body: Body, settings: &Settings) -> Result<Byt
     }
     let limited = Limited::new(body, settings.max_body_bytes);
     match tokio::time::timeout(BODY_PATIENCE, limited.collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Ok(body)) => Ok(own(body.to_bytes())),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
         Ok(Err(error)) => {
             Err(ApiError::new(400, ErrorKind::InvalidRequest, format!("the request body broke off: {error}")))

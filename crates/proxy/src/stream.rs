@@ -1,5 +1,5 @@
 //! A streamed answer on its way to the agent. Pulls from the provider only as fast as the agent reads; every chunk leaves
-//! the moment it arrives, a tee folds it; the last event waits until the turn is in the journal. Dropped by the server
+//! the moment it arrives, a tee folds it; the last event waits until the journal has the turn. Dropped by the server
 //! when the agent goes away, which ends the exchange with the provider in the same moment.
 
 use std::future::Future;
@@ -20,7 +20,7 @@ use crate::Proxy;
 use crate::conceal::Conceal;
 use crate::forward::Head;
 use crate::model::{BodyError, ReplyBody};
-use crate::record::{Closing, Committed, Ending, Record};
+use crate::record::{Closing, Ending, Record, Recorded};
 
 /// How long the provider may take after the end of its answer to tell the usage that was asked for.
 const USAGE_GRACE: Duration = Duration::from_millis(500);
@@ -67,7 +67,7 @@ pub(crate) enum Beginning {
     /// The first bytes are there, or the provider is silent long enough for a keep-alive.
     Flows,
     /// Nothing was sent yet, so this can still be a proper error answer. The record is closed.
-    Failed(Failure, Committed),
+    Failed(Failure, Recorded),
 }
 
 /// See the module.
@@ -129,11 +129,11 @@ impl AgentStream {
         let first = std::future::poll_fn(|cx| self.poll_bytes(cx)).await;
         match (first, self.failure.take()) {
             (_, Some(failure)) => {
-                let committed = match std::mem::replace(&mut self.stage, Stage::Over) {
+                let recorded = match std::mem::replace(&mut self.stage, Stage::Over) {
                     Stage::Committing { commit, .. } => commit.await,
                     _ => Err("the request was not recorded".to_owned()),
                 };
-                Beginning::Failed(failure, committed)
+                Beginning::Failed(failure, recorded)
             }
             (bytes, None) => {
                 self.first = bytes;

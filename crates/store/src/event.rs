@@ -59,7 +59,7 @@ impl Store {
             }
             None => "SELECT id, at, kind, session, json FROM events WHERE id > ?1 ORDER BY id LIMIT ?2",
         };
-        let rows = sqlx::query(sql).bind(after).bind(limit).bind(kind).fetch_all(&self.shared.readers).await;
+        let rows = sqlx::query(sql).bind(after).bind(limit).bind(kind).fetch_all(self.settled().await).await;
         let event = |row: sqlx::sqlite::SqliteRow| {
             Ok(Event {
                 id: row.try_get(0)?,

@@ -14,7 +14,8 @@ pub(crate) const APPLICATION_ID: i64 = 0x4d43_6c77;
 const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0001_journal.sql"),
     include_str!("../migrations/0002_memory.sql"),
-    include_str!("../migrations/0003_memory_heard.sql"),
+    include_str!("../migrations/0003_spool.sql"),
+    include_str!("../migrations/0004_memory_heard.sql"),
 ];
 
 /// The schema version of this build.

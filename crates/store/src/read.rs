@@ -15,7 +15,8 @@ const SUMMARY: &str = "SELECT t.id, s.id AS session, t.agent, kind, turn_no, ste
     model_sent, t.started, first_byte, finished, status, outcome, error, stop, usage_input, usage_output, usage_cache_read, \
     usage_cache_write, usage_reasoning, additions, user_text, body_len, weight_version, skill_generation, next_turn, \
     user_id, workspace_id, memory_scope";
-const REST: &str = ", headers, block_hash, block_nth, block, answer_text, answer, prior_state, state, sampling, \
+const REST: &str = ", headers, block_hash, block_nth, \
+    (SELECT text FROM blocks WHERE id = t.block) AS block, answer_text, answer, prior_state, state, sampling, \
     prompt_ids, sampled_ids, sampled_logprobs";
 
 const FROM: &str = " FROM turns t JOIN sessions s ON s.key = t.session";
@@ -158,7 +159,7 @@ impl Store {
         }
         query.push(if filter.after.is_some() { " ORDER BY t.id LIMIT " } else { " ORDER BY t.id DESC LIMIT " });
         query.push_bind(if filter.limit == 0 { 50 } else { filter.limit });
-        let rows = query.build().fetch_all(&self.shared.readers).await;
+        let rows = query.build().fetch_all(self.settled().await).await;
         rows.and_then(|rows| rows.iter().map(summary).collect()).map_err(|e| self.shared.sqlx(&e))
     }
 
@@ -166,7 +167,7 @@ impl Store {
     pub async fn turn(&self, id: TurnId) -> Result<Option<Turn>> {
         let mut query = QueryBuilder::<Sqlite>::new(SUMMARY);
         query.push(REST).push(FROM).push(" WHERE t.id = ").push_bind(id.0);
-        let row = query.build().fetch_optional(&self.shared.readers).await;
+        let row = query.build().fetch_optional(self.settled().await).await;
         row.and_then(|row| row.as_ref().map(whole).transpose()).map_err(|e| self.shared.sqlx(&e))
     }
 
@@ -182,7 +183,7 @@ impl Store {
              FROM turns WHERE id IN (SELECT id FROM chain) ORDER BY body_depth",
         )
         .bind(id.0)
-        .fetch_all(&self.shared.readers)
+        .fetch_all(self.settled().await)
         .await;
         let chain: sqlx::Result<Vec<_>> = rows.and_then(|rows| rows.iter().map(link).collect());
         let chain = chain.map_err(|e| self.shared.sqlx(&e))?;
@@ -210,11 +211,11 @@ impl Store {
     /// The blocks injected into a session's messages, in the order in which they were.
     pub async fn injections(&self, session: &str) -> Result<Vec<Block>> {
         let rows = sqlx::query(
-            "SELECT block_hash, block_nth, block FROM turns
+            "SELECT block_hash, block_nth, (SELECT text FROM blocks WHERE id = block) AS block FROM turns
              WHERE session = (SELECT key FROM sessions WHERE id = ?) AND block_hash IS NOT NULL ORDER BY id",
         )
         .bind(session)
-        .fetch_all(&self.shared.readers)
+        .fetch_all(self.settled().await)
         .await;
         let mut blocks: Vec<Block> = rows
             .and_then(|rows| rows.iter().filter_map(|row| block(row).transpose()).collect())
@@ -235,7 +236,7 @@ impl Store {
              WHERE t.state = ? ORDER BY t.id DESC LIMIT 64",
         )
         .bind(state.to_be_bytes().to_vec())
-        .fetch_all(&self.shared.readers)
+        .fetch_all(self.settled().await)
         .await;
         let found = |row: &SqliteRow| {
             Ok(StateMatch {

@@ -1,21 +1,28 @@
-//! Opening and closing the database, and the handle everybody holds. Writes go to the one writer task, reads to a small pool.
+//! Opening and closing the database, and the handle everybody holds. Writes go to the one writer task, finished turns through
+//! the spool; reads go to a small pool.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, SqliteConnection, SqlitePool};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::body::{self, Bases, Encoded};
+use crate::blocks::Known;
+use crate::body::Bases;
+use crate::spool::{self, Left, Record, Spool};
 use crate::writer::{self, Op, Row};
-use crate::{Error, Kind, NewTurn, Result, TurnId, checkpoint, migrate};
+use crate::{Error, NewTurn, Result, TurnId, checkpoint, migrate};
+
+/// How long a reader waits for what was kept before.
+const SETTLE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a store is opened. The defaults are the product's.
 #[derive(Debug, Clone)]
@@ -32,6 +39,10 @@ pub struct Options {
     pub keyframe_every: u32,
     /// How often what was committed is forced to disk and moved out of the write-ahead log.
     pub checkpoint_every: Duration,
+    /// How long after a commit turns that nobody waits for are gathered for the next one.
+    pub gather: Duration,
+    /// How long the writer waits before it tries again to write to a database that could not be written.
+    pub retry_every: Duration,
     /// Size of the write-ahead log, in pages of 4 KiB, from which the writer itself empties it; only a flood gets there.
     pub wal_pages: u32,
     /// Backups kept from before migrations.
@@ -45,10 +56,12 @@ impl Default for Options {
         Self {
             busy_timeout: Duration::from_secs(5),
             readers: 2,
-            queue: 256,
+            queue: 2048,
             base_bytes: 8 << 20,
             keyframe_every: 32,
             checkpoint_every: Duration::from_secs(1),
+            gather: Duration::from_millis(10),
+            retry_every: Duration::from_secs(1),
             wal_pages: 16384,
             backups: 3,
             max_pages: None,
@@ -70,11 +83,21 @@ pub(crate) struct Shared {
     ops: Option<mpsc::Sender<Op>>,
     pub(crate) readers: SqlitePool,
     pub(crate) bases: Mutex<Bases>,
-    /// Grows when turns are deleted: a delta begun before may stand on a body that is gone.
+    /// Grows when turns or memories are deleted: what was kept of them elsewhere is not so any more.
     pub(crate) deletions: AtomicU64,
-    tracker: TaskTracker,
+    /// Injected texts that the database has.
+    pub(crate) known_blocks: Known,
+    /// Where turns stand until they are in the database; `None` = read-only, or another process has it.
+    pub(crate) spool: Option<Spool>,
+    /// Turns handed to the writer that it has not done with.
+    pub(crate) unsettled: AtomicUsize,
+    /// Why the database cannot be written at the moment.
+    pub(crate) stalled: Mutex<Option<Error>>,
+    pub(crate) tracker: TaskTracker,
     /// Held by whoever runs a checkpoint.
     pub(crate) checkpointing: tokio::sync::Mutex<()>,
+    /// [`Store::close`] was called: nobody waits for a database that cannot be written.
+    pub(crate) closing: CancellationToken,
     /// The writer has stopped taking work.
     pub(crate) ending: CancellationToken,
     /// The checkpointer has closed its connection.
@@ -89,22 +112,45 @@ impl Shared {
     pub(crate) fn sqlx(&self, error: &sqlx::Error) -> Error {
         Error::from_sqlx(&self.path, error)
     }
+
+    fn ops(&self) -> Result<&mpsc::Sender<Op>> {
+        let reason = || "it was opened for reading".to_owned();
+        self.ops.as_ref().ok_or_else(|| Error::ReadOnly { path: self.path.clone(), reason: reason() })
+    }
+
+    /// Why the database cannot be written at the moment, if so.
+    pub(crate) fn stalled(&self) -> Option<Error> {
+        self.stalled.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
-/// A request body on its way into the journal: begun when the request arrives, completed by [`Store::append`].
+/// A turn that the writer has not done with yet.
 #[derive(Debug)]
-pub struct Pending {
-    pub(crate) session: String,
-    pub(crate) main: bool,
-    pub(crate) body: Bytes,
-    pub(crate) deletions: u64,
-    encoded: Encoding,
+pub(crate) struct Unsettled(Arc<Shared>);
+
+impl Unsettled {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        shared.unsettled.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(shared))
+    }
 }
 
+impl Drop for Unsettled {
+    fn drop(&mut self) {
+        self.0.unsettled.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A turn that is safe. Resolves to its number when it is in the database, or to what keeps it out of there.
 #[derive(Debug)]
-enum Encoding {
-    Done(Encoded),
-    Running(JoinHandle<Encoded>),
+pub struct Kept(oneshot::Receiver<Result<TurnId>>);
+
+impl Future for Kept {
+    type Output = Result<TurnId>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx).map(|answer| answer.unwrap_or(Err(Error::Closed)))
+    }
 }
 
 impl Store {
@@ -124,6 +170,7 @@ impl Store {
             let limit = sqlx::AssertSqlSafe(format!("PRAGMA max_page_count = {pages}"));
             sqlx::raw_sql(limit).execute(&mut conn).await.map_err(|e| Error::from_sqlx(path, &e))?;
         }
+        let (spool, left) = open_spool(path, &mut conn, tracker).await?;
         let readers = reader_pool(reader_options(path, &options), &options);
         let (tx, rx) = mpsc::channel(options.queue);
         let shared = Arc::new(Shared {
@@ -131,7 +178,12 @@ impl Store {
             ops: Some(tx),
             readers,
             bases: Mutex::new(Bases::new(options.base_bytes)),
+            spool,
             deletions: AtomicU64::new(0),
+            known_blocks: Known::default(),
+            unsettled: AtomicUsize::new(0),
+            stalled: Mutex::new(None),
+            closing: CancellationToken::new(),
             tracker: tracker.clone(),
             checkpointing: tokio::sync::Mutex::new(()),
             ending: CancellationToken::new(),
@@ -140,7 +192,9 @@ impl Store {
         });
         let dirty = Arc::new(tokio::sync::Notify::new());
         tracker.spawn(checkpoint::run(Arc::clone(&shared), Arc::clone(&dirty)));
-        tracker.spawn(writer::run(Arc::clone(&shared), conn, rx, dirty, cancel));
+        let (taken_over, done) = oneshot::channel();
+        tracker.spawn(writer::run(Arc::clone(&shared), conn, rx, dirty, cancel, left, taken_over));
+        done.await.map_err(|_| Error::Closed)?;
         Ok(Self { shared })
     }
 
@@ -160,7 +214,12 @@ impl Store {
             ops: None,
             readers,
             bases: Mutex::new(Bases::new(0)),
+            spool: None,
             deletions: AtomicU64::new(0),
+            known_blocks: Known::default(),
+            unsettled: AtomicUsize::new(0),
+            stalled: Mutex::new(None),
+            closing: CancellationToken::new(),
             tracker: TaskTracker::new(),
             checkpointing: tokio::sync::Mutex::new(()),
             ending: CancellationToken::new(),
@@ -175,52 +234,61 @@ impl Store {
         &self.shared.path
     }
 
-    /// Starts to encode the body of a request that has just arrived. Returns at once; long work runs on a blocking thread.
-    pub fn begin(&self, session: &str, kind: &Kind, body: Bytes) -> Pending {
-        // The count before the base: a deletion in between makes the writer encode anew, never the other way round.
-        let deletions = self.shared.deletions.load(Ordering::Acquire);
-        let main = kind.is_main();
-        let base = self.shared.bases().get(&(session.to_owned(), main));
-        let every = self.shared.options.keyframe_every;
-        let encoded = if body::is_heavy(&body, base.as_ref()) {
-            let body = body.clone();
-            Encoding::Running(self.shared.tracker.spawn_blocking(move || body::encode(&body, base.as_ref(), every)))
-        } else {
-            Encoding::Done(body::encode(&body, base.as_ref(), every))
-        };
-        Pending { session: session.to_owned(), main, body, deletions, encoded }
+    /// Takes a finished turn. When this returns, a killed process does not lose it; its number comes with the commit.
+    pub async fn keep(&self, turn: NewTurn, body: Bytes) -> Result<Kept> {
+        self.hand_in(turn, body, false).await
     }
 
-    /// Writes a finished turn. Resolves when it is committed: from then on a killed process does not lose it.
-    pub async fn append(&self, turn: NewTurn, body: Pending) -> Result<TurnId> {
-        let Pending { session, main, body, mut deletions, encoded } = body;
-        let same = session == turn.session && main == turn.kind.is_main();
-        let encoded = match encoded {
-            Encoding::Done(encoded) if same => Some(encoded),
-            Encoding::Running(job) if same => job.await.ok(),
-            _ => None,
-        };
-        let encoded = match encoded {
-            Some(encoded) => encoded,
-            // Begun under another session, or the blocking thread was lost: the whole body stands on nothing.
-            None => {
-                deletions = self.shared.deletions.load(Ordering::Acquire);
-                body::encode(&body, None, self.shared.options.keyframe_every)
-            }
+    async fn hand_in(&self, turn: NewTurn, body: Bytes, urgent: bool) -> Result<Kept> {
+        let record = self.shared.spool.as_ref().map(|spool| (spool, Record::new(&turn, &body)));
+        let ops = self.shared.ops()?;
+        let room = match self.shared.stalled() {
+            None => ops.reserve().await.map_err(|_| Error::Closed)?,
+            // Nobody is made to wait for a database that cannot be written.
+            Some(error) => ops.try_reserve().map_err(|_| error)?,
         };
         let (tx, rx) = oneshot::channel();
-        let row = Row { turn, body, encoded, deletions };
-        self.send(Op::Append(Box::new(row), tx)).await?;
-        rx.await.map_err(|_| Error::Closed)?
+        let _unsettled = Unsettled::new(&self.shared);
+        let mut row = Some((room, Box::new(Row { turn, body, spooled: None, urgent, answer: Some(tx), _unsettled })));
+        let mut queue = |spooled: Option<i64>| {
+            if let Some((room, mut row)) = row.take() {
+                row.spooled = spooled;
+                room.send(Op::Append(row));
+            }
+        };
+        let spooled = match record {
+            Some((spool, record)) => record.and_then(|record| spool.put(record, |seq| queue(Some(seq)))),
+            None => Ok(false),
+        };
+        let mut kept = Kept(rx);
+        if !spooled.unwrap_or_else(|error| {
+            tracing::warn!(%error, "a turn could not be set aside; it waits for the database");
+            false
+        }) {
+            queue(None);
+            let id = (&mut kept).await?;
+            let (tx, rx) = oneshot::channel();
+            tx.send(Ok(id)).ok();
+            kept = Kept(rx);
+        }
+        Ok(kept)
     }
 
-    /// Resolves when everything handed in before is committed.
+    /// Writes a finished turn. Resolves when it is committed.
+    pub async fn append(&self, turn: NewTurn, body: Bytes) -> Result<TurnId> {
+        self.hand_in(turn, body, true).await?.await
+    }
+
+    /// Resolves when everything handed in before is committed, or cannot be.
     pub async fn flush(&self) -> Result<()> {
-        self.write(|_, _| Box::pin(async { Ok(()) })).await
+        let (tx, rx) = oneshot::channel();
+        self.send(Op::Flush(tx)).await?;
+        rx.await.map_err(|_| Error::Closed)
     }
 
     /// Commits what is waiting, empties the write-ahead log, closes the database. Later writes get [`Error::Closed`].
     pub async fn close(&self) -> Result<()> {
+        self.shared.closing.cancel();
         if self.shared.ops.is_some() {
             let (tx, rx) = oneshot::channel();
             if self.send(Op::Close(tx)).await.is_ok() {
@@ -232,10 +300,16 @@ impl Store {
     }
 
     pub(crate) async fn send(&self, op: Op) -> Result<()> {
-        match &self.shared.ops {
-            Some(ops) => ops.send(op).await.map_err(|_| Error::Closed),
-            None => Err(Error::ReadOnly { path: self.shared.path.clone(), reason: "it was opened for reading".into() }),
+        self.shared.ops()?.send(op).await.map_err(|_| Error::Closed)
+    }
+
+    /// A reader's connections, once what was kept before can be read there.
+    pub(crate) async fn settled(&self) -> &SqlitePool {
+        if self.shared.unsettled.load(Ordering::Acquire) > 0 && self.shared.stalled().is_none() {
+            // Late is better than never: what is not in by then is found by the next reader.
+            let _ = tokio::time::timeout(SETTLE_PATIENCE, self.flush()).await;
         }
+        &self.shared.readers
     }
 }
 
@@ -299,6 +373,23 @@ async fn lock_for_opening(path: &Path, tracker: &TaskTracker) -> Result<std::fs:
         }
     });
     job.await.map_err(|e| Error::CannotOpen { path: path.to_owned(), reason: e.to_string() })?
+}
+
+/// The spool of the database behind `conn`, and what an earlier process left in it.
+async fn open_spool(
+    path: &Path,
+    conn: &mut SqliteConnection,
+    tracker: &TaskTracker,
+) -> Result<(Option<Spool>, Vec<Left>)> {
+    let row: (i64, i64) =
+        sqlx::query_as("SELECT db, done FROM spool").fetch_one(conn).await.map_err(|e| Error::from_sqlx(path, &e))?;
+    let owned = path.to_owned();
+    let opened = tracker.spawn_blocking(move || Spool::open(&owned, row.0, row.1));
+    let opened = opened.await.map_err(|e| Error::CannotOpen { path: path.to_owned(), reason: e.to_string() })?;
+    match opened.map_err(|e| Error::from_io(spool::path_of(path), &e))? {
+        Some(opened) => Ok((Some(opened.spool), opened.left)),
+        None => Ok((None, Vec::new())),
+    }
 }
 
 /// A connection of its own, for work that must not hold up the writer.

@@ -48,8 +48,7 @@ impl Home {
 
     pub(crate) async fn append(&self, turn: NewTurn) -> TurnId {
         let body = format!("{{\"messages\":[{:?},{:?}]}}", turn.user_text, turn.answer_text);
-        let pending = self.store.begin(&turn.session, &turn.kind, Bytes::from(body));
-        self.store.append(turn, pending).await.expect("appends")
+        self.store.append(turn, Bytes::from(body)).await.expect("appends")
     }
 
     pub(crate) async fn work(&self) {

@@ -4,10 +4,11 @@
 
 use std::sync::atomic::Ordering;
 
+use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteConnection};
 
 use super::{index, scope_key, unpack};
-use crate::{Result, Store};
+use crate::{Result, Store, blocks};
 
 /// What is to be forgotten.
 #[derive(Debug, Clone)]
@@ -53,6 +54,10 @@ impl Needle {
     }
 }
 
+/// How often, and how long apart, a moment without turns is waited for.
+const SPOOL_TRIES: u32 = 50;
+const SPOOL_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
+
 /// What stands in the journal where something was forgotten.
 const GONE: &str = "[forgotten]";
 /// What stands there instead of a request body that held it.
@@ -77,11 +82,11 @@ impl Store {
                             }
                         }
                         Forget::Window(id) => {
-                            let row = sqlx::query("DELETE FROM memory_windows WHERE id = ? AND fact IS NULL RETURNING scope, session, turn, part, hash, text, terms");
+                            let row = sqlx::query("DELETE FROM memory_windows WHERE id = ? AND fact IS NULL RETURNING scope, session, turn, turn_no, part, hash, text, terms");
                             if let Some(row) = row.bind(id).fetch_optional(&mut *conn).await? {
                                 let scope = row.try_get("scope")?;
                                 let (session, terms): (String, Vec<u8>) = (row.try_get("session")?, row.try_get("terms")?);
-                                names.extend(names_of(*id, row.try_get("turn")?, row.try_get("part")?));
+                                names.extend(names_of(*id, &row)?);
                                 index::unshare(conn, *id, &session, &unpack(&terms)).await?;
                                 bury(conn, scope, row.try_get("hash")?, at_ms).await?;
                                 needles.push(Needle { scope, text: row.try_get("text")?, turn: row.try_get("turn")? });
@@ -120,13 +125,13 @@ impl Store {
                         let gone = sqlx::query(
                             "DELETE FROM memory_windows
                              WHERE fact IS NULL AND scope = ?2 AND instr(text, ?1) > 0 AND (?3 OR turn = ?4)
-                             RETURNING id, session, turn, part, terms",
+                             RETURNING id, session, turn, turn_no, part, terms",
                         );
                         let gone = gone.bind(needle.text.as_str()).bind(needle.scope).bind(needle.telling());
                         for row in gone.bind(needle.turn).fetch_all(&mut *conn).await? {
                             let (session, terms): (String, Vec<u8>) = (row.try_get("session")?, row.try_get("terms")?);
                             let id = row.try_get("id")?;
-                            names.extend(names_of(id, row.try_get("turn")?, row.try_get("part")?));
+                            names.extend(names_of(id, &row)?);
                             index::unshare(conn, id, &session, &unpack(&terms)).await?;
                             done.windows += 1;
                         }
@@ -156,7 +161,8 @@ impl Store {
                         }
                         sqlx::query("UPDATE memory_scopes SET indexed = 0 WHERE id = ?").bind(scope.as_str()).execute(&mut *conn).await?;
                     }
-                    // Whatever was begun before may stand on a body that is gone.
+                    blocks::drop_unused(conn, shared).await?;
+                    // Nothing may be made to stand on a body that is gone.
                     shared.bases().clear();
                     shared.deletions.fetch_add(1, Ordering::AcqRel);
                     Ok(done)
@@ -166,8 +172,25 @@ impl Store {
         if done != Forgotten::default() {
             while self.memory_unindexed().await?.1 > 0 && self.memory_index(1024).await? > 0 {}
             self.empty_log().await?;
+            self.empty_spool().await;
         }
         Ok(done)
+    }
+}
+
+impl Store {
+    /// Takes the bytes of finished turns out of the file beside the database, as soon as none of them is on its way.
+    async fn empty_spool(&self) {
+        let Some(spool) = &self.shared.spool else { return };
+        for _ in 0..SPOOL_TRIES {
+            self.settled().await;
+            match spool.wipe() {
+                Ok(true) => return,
+                Ok(false) => tokio::time::sleep(SPOOL_PAUSE).await,
+                Err(error) => return tracing::warn!(%error, "the journal's spool could not be emptied"),
+            }
+        }
+        tracing::warn!("turns came without a pause; the journal's spool is emptied at the end");
     }
 }
 
@@ -182,8 +205,13 @@ async fn versions(conn: &mut SqliteConnection, id: &str, history: bool) -> sqlx:
 }
 
 /// Names of a passage in the additions of turns.
-fn names_of(id: i64, turn: Option<i64>, part: i64) -> impl Iterator<Item = String> {
-    std::iter::once(format!("w{id}")).chain(turn.map(|turn| format!("t{turn}.{part}")))
+fn names_of(id: i64, row: &SqliteRow) -> sqlx::Result<Vec<String>> {
+    let (session, turn_no, part): (String, i64, i64) =
+        (row.try_get("session")?, row.try_get("turn_no")?, row.try_get("part")?);
+    let turn: Option<i64> = row.try_get("turn")?;
+    let mut names = vec![format!("w{id}"), format!("t{session}#{turn_no}.{part}")];
+    names.extend(turn.map(|turn| format!("t{turn}.{part}")));
+    Ok(names)
 }
 
 /// Takes the blocks out of the journal that these memories stand in.
@@ -233,7 +261,7 @@ async fn scrub(conn: &mut SqliteConnection, needle: &Needle) -> sqlx::Result<u64
                 max(t.id = ?2 AND ifnull(instr(user_text, ?1), 0) + ifnull(instr(answer_text, ?1), 0) = 0) AS differs
          FROM turns t JOIN sessions s ON s.key = t.session
          WHERE t.id = ?2 OR ?3 AND s.id IN (SELECT session FROM memory_windows WHERE scope = ?4)
-               AND (instr(user_text, ?1) > 0 OR instr(answer_text, ?1) > 0 OR instr(block, ?1) > 0)
+               AND (instr(user_text, ?1) > 0 OR instr(answer_text, ?1) > 0 OR instr((SELECT text FROM blocks WHERE id = t.block), ?1) > 0)
          GROUP BY t.session",
     );
     let held = held.bind(needle.text.as_str()).bind(needle.turn).bind(needle.telling()).bind(needle.scope);
@@ -244,7 +272,7 @@ async fn scrub(conn: &mut SqliteConnection, needle: &Needle) -> sqlx::Result<u64
         let rows = sqlx::query(
             "UPDATE turns SET
                  user_text = replace(user_text, ?3, ?4), answer_text = replace(answer_text, ?3, ?4),
-                 block = replace(block, ?3, ?4), answer = NULL, error = NULL, prompt_ids = NULL, sampled_ids = NULL,
+                 answer = NULL, error = NULL, prompt_ids = NULL, sampled_ids = NULL,
                  sampled_logprobs = NULL, body = ?5, body_base = NULL, body_depth = 0, body_prefix = 0, body_suffix = 0,
                  body_len = ?6, body_hash = ?7, body_codec = 0
              WHERE session = ?1 AND id >= ?2",
@@ -258,6 +286,9 @@ async fn scrub(conn: &mut SqliteConnection, needle: &Needle) -> sqlx::Result<u64
             .bind(GONE_BODY.len() as i64)
             .bind(xxhash_rust::xxh3::xxh3_64(GONE_BODY).cast_signed());
         changed += rows.execute(&mut *conn).await?.rows_affected();
+        // Under another hash: whoever adds the same text again gets a block of its own.
+        let blocks = "UPDATE blocks SET text = replace(text, ?1, ?2), hash = randomblob(16) WHERE instr(text, ?1) > 0";
+        sqlx::query(blocks).bind(needle.text.as_str()).bind(GONE).execute(&mut *conn).await?;
         if row.try_get::<bool, _>("differs")? {
             // The journal's words and ours differ (a secret was left out): then the whole text goes.
             let wipe = sqlx::query("UPDATE turns SET user_text = ?2, answer_text = ?2 WHERE id = ?1");

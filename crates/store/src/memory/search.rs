@@ -192,6 +192,15 @@ impl Store {
         id.map_err(|e| self.shared.sqlx(&e))
     }
 
+    /// The first window that is this passage of a user turn.
+    pub async fn memory_window_of(&self, session: &str, turn_no: u32, part: u32) -> Result<Option<i64>> {
+        let id = sqlx::query_scalar(
+            "SELECT min(id) FROM memory_windows WHERE session = ? AND turn_no = ? AND part = ? AND fact IS NULL",
+        );
+        let id = id.bind(session).bind(turn_no).bind(part).fetch_one(&self.shared.readers).await;
+        id.map_err(|e| self.shared.sqlx(&e))
+    }
+
     /// Numbers of windows with the given session, oldest first.
     pub async fn memory_windows_of(&self, session: &str) -> Result<Vec<i64>> {
         let ids = sqlx::query_scalar("SELECT id FROM memory_windows WHERE session = ? ORDER BY id").bind(session);

@@ -14,8 +14,8 @@ fn full(session: &str) -> NewTurn {
         kind: Kind::Main,
         turn_no: 3,
         step: 2,
-        dialect: "anthropic-messages",
-        upstream_dialect: "openai-chat",
+        dialect: "anthropic-messages".into(),
+        upstream_dialect: "openai-chat".into(),
         upstream: Some("kimi".into()),
         model_asked: Some("default".into()),
         model_sent: Some("kimi-k2".into()),
@@ -65,7 +65,7 @@ async fn a_turn_comes_back_as_it_was_given() {
     let store = home.open().await;
     let given = full("s");
     let body = Bytes::from_static(b"{\"messages\":[]}");
-    let id = store.append(given.clone(), store.begin("s", &Kind::Main, body.clone())).await.expect("appends");
+    let id = store.append(given.clone(), body.clone()).await.expect("appends");
 
     let got = store.turn(id).await.expect("reads").expect("is there");
     assert_eq!(got.summary.session, given.session);
@@ -303,26 +303,26 @@ async fn old_ended_sessions_go_and_open_ones_stay() {
 }
 
 #[tokio::test]
-async fn a_body_begun_before_its_session_was_deleted_is_kept_whole() {
+async fn a_body_after_its_session_was_deleted_is_kept_whole() {
     let home = Home::new();
     let store = home.open().await;
     let (first, second) = ("x".repeat(500), "x".repeat(600));
     home.append(&store, turn("s", 1, 1), first.as_bytes()).await;
-    let pending = store.begin("s", &Kind::Main, Bytes::from(second.clone()));
     store.delete_session("s").await.expect("deletes");
-    let id = store.append(turn("s", 2, 2), pending).await.expect("appends");
+    let id = home.append(&store, turn("s", 2, 2), second.as_bytes()).await;
     assert_eq!(store.request_of(id).await.expect("rebuilds"), second);
 }
 
 #[tokio::test]
-async fn a_body_begun_under_another_session_is_kept_whole() {
+async fn a_turn_that_is_kept_is_seen_by_the_next_reader() {
     let home = Home::new();
     let store = home.open().await;
-    home.append(&store, turn("s", 1, 1), "x".repeat(500).as_bytes()).await;
-    let pending = store.begin("s", &Kind::Main, Bytes::from("x".repeat(600)));
-    let id = store.append(turn("t", 1, 1), pending).await.expect("appends");
-    store.delete_session("s").await.expect("deletes");
-    assert_eq!(store.request_of(id).await.expect("rebuilds").len(), 600);
+    for n in 1..=50 {
+        let kept = store.keep(turn("s", n, 1), Bytes::from(vec![b'{'; 3000])).await.expect("keeps");
+        let turns = store.turns(&TurnFilter { limit: 100, ..TurnFilter::default() }).await.expect("reads");
+        assert_eq!(turns.len(), n as usize);
+        assert_eq!(kept.await.expect("commits"), turns[0].id);
+    }
 }
 
 #[tokio::test]
@@ -364,8 +364,7 @@ async fn concurrent_turns_all_get_their_own_number() {
             tracker.spawn(async move {
                 let text = format!("words of {n}");
                 let new = NewTurn { user_text: Some(text.clone()), ..turn(&format!("s{}", n % 7), n, 1) };
-                let pending = store.begin(&new.session, &Kind::Main, Bytes::from(text.clone()));
-                (store.append(new, pending).await.expect("appends"), text)
+                (store.append(new, Bytes::from(text.clone())).await.expect("appends"), text)
             })
         })
         .collect();
@@ -438,7 +437,7 @@ async fn what_was_handed_in_is_written_before_the_store_ends() {
     let jobs: Vec<_> = (0..100)
         .map(|n| {
             let store = store.clone();
-            jobs.spawn(async move { store.append(turn("s", n, 1), store.begin("s", &Kind::Main, Bytes::new())).await })
+            jobs.spawn(async move { store.append(turn("s", n, 1), Bytes::new()).await })
         })
         .collect();
     tokio::task::yield_now().await;
@@ -465,8 +464,7 @@ async fn a_reader_sees_what_the_service_writes_and_cannot_write_itself() {
     let reader = Store::open_read_only(&home.db(), Options::default()).await.expect("opens");
     let id = home.append(&store, turn("s", 1, 1), b"{}").await;
     assert!(reader.turn(id).await.expect("reads").is_some());
-    let pending = reader.begin("s", &Kind::Main, Bytes::new());
-    assert!(matches!(reader.append(turn("s", 2, 1), pending).await, Err(Error::ReadOnly { .. })));
+    assert!(matches!(reader.append(turn("s", 2, 1), Bytes::new()).await, Err(Error::ReadOnly { .. })));
     reader.close().await.expect("closes");
     home.append(&store, turn("s", 2, 1), b"{}").await;
     store.close().await.expect("closes");
