@@ -20,12 +20,12 @@ async fn say(product: &Product, words: &str) {
     Chat::new(Api::Chat).user(words).send(&product.agent()).await;
 }
 
-/// Bytes of the database and what lies beside it.
-fn database(home: &Path) -> Vec<u8> {
+/// The files of the database, and what lies beside it, that hold these words.
+fn files_with(home: &Path, words: &str) -> Vec<String> {
     let files = std::fs::read_dir(home).expect("the home").filter_map(Result::ok).map(|entry| entry.path());
-    let ours =
-        files.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("metaclaw.db")));
-    ours.flat_map(|path| std::fs::read(path).unwrap_or_default()).collect()
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let ours = files.filter(|path| name(path).starts_with("metaclaw.db"));
+    ours.filter(|path| holds(&std::fs::read(path).unwrap_or_default(), words)).map(|path| name(&path)).collect()
 }
 
 fn holds(bytes: &[u8], words: &str) -> bool {
@@ -50,12 +50,12 @@ async fn what_is_forgotten_is_in_no_file_and_in_no_prompt_and_is_not_learned_aga
         let said = product.cli(&["memory", "forget", id]).await;
         assert!(said.code == 0 || said.code == 5, "{said:?}");
     }
-    assert!(!holds(&database(&product.home()), "heliotrope"), "it is in the files while the service runs");
+    assert_eq!(files_with(&product.home(), "heliotrope"), [""; 0], "it is in the files while the service runs");
     say(&product, "What is my locker combination?").await;
     assert!(!provider.last().text().contains("heliotrope"), "{}", provider.last().text());
     product.stop().await;
-    assert!(!holds(&database(&product.home()), "heliotrope"), "it is in the files after the end");
-    assert!(holds(&database(&product.home()), "new sails"), "the rest stays");
+    assert_eq!(files_with(&product.home(), "heliotrope"), [""; 0], "it is in the files after the end");
+    assert_ne!(files_with(&product.home(), "new sails"), [""; 0], "the rest stays");
     product.start().await;
     // Said again, it is in the journal, and memory keeps out of it.
     say(&product, said).await;
@@ -109,7 +109,7 @@ async fn memory_is_seen_and_changed_without_a_service() {
     assert!(provider.last().text().contains("north wing"), "{}", provider.last().text());
     product.stop().await;
     product.json(&["memory", "forget", &id]).await;
-    assert!(!holds(&database(&product.home()), "The archive is in the north"), "it is gone from the files");
+    assert_eq!(files_with(&product.home(), "The archive is in the north"), [""; 0], "it is gone from the files");
 }
 
 #[tokio::test]
@@ -128,8 +128,8 @@ async fn a_scope_is_exported_erased_and_brought_back() {
     assert_eq!(product.cli(&["memory", "backup", &file.display().to_string()]).await.code, 1, "nothing is overwritten");
     let gone = product.json(&["memory", "forget", "--scope", "user:carol", "--yes"]).await;
     assert!(gone["turns"].as_u64() > Some(0), "{gone}");
-    assert!(!holds(&database(&product.home()), "Marlowe"), "the scope is in the files");
-    assert!(holds(&database(&product.home()), "new sails"), "the other scope stays");
+    assert_eq!(files_with(&product.home(), "Marlowe"), [""; 0], "the scope is in the files");
+    assert_ne!(files_with(&product.home(), "new sails"), [""; 0], "the other scope stays");
     let export = product.folder().join("carol.jsonl");
     std::fs::write(&export, lines.out.replace("user:carol", "user:dora")).expect("a file");
     let back = product.json(&["memory", "import", &export.display().to_string()]).await;

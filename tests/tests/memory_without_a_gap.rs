@@ -43,7 +43,7 @@ async fn a_fact_of_turn_k_is_in_the_request_of_turn_k_plus_one_of_another_sessio
     assert!(request.contains(HEADING) && request.contains(fact), "{request}");
     let turn = product.turns().await.pop().expect("a turn");
     let shown = product.json(&["turns", "show", &turn["id"].to_string()]).await;
-    let addition = &shown["additions"][0];
+    let addition = &shown["turn"]["additions"][0];
     assert_eq!(addition["kind"], "memory", "{shown}");
     assert!(addition["score"].as_f64().is_some_and(|score| score > 0.0), "{addition}");
     assert!(addition["why"].as_str().is_some_and(|why| !why.is_empty()), "{addition}");

@@ -124,5 +124,9 @@ async fn is_told_what_was_said_in_another_conversation() {
     let sent = product.cli(&["turns", "show", &last.to_string(), "--request", "forwarded"]).await;
     assert!(sent.out.contains("Relevant Long-Term Memory") && sent.out.contains("Zazu"), "{sent:?}");
     let shown = product.json(&["turns", "show", &last.to_string()]).await;
-    assert_eq!((&shown["outcome"], &shown["additions"][0]["kind"]), (&json!("ok"), &json!("memory")), "{shown}");
+    assert_eq!(
+        (&shown["turn"]["outcome"], &shown["turn"]["additions"][0]["kind"]),
+        (&json!("ok"), &json!("memory")),
+        "{shown}"
+    );
 }

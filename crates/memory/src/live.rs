@@ -395,6 +395,12 @@ impl Memory {
         self.live.snapshot(self.store.deletions())
     }
 
+    /// Memory will be at hand in a moment: nothing was read yet, or what was at hand has just changed.
+    pub fn is_loading(&self) -> bool {
+        let state = self.live.state();
+        state.copy.is_none() && !state.too_many
+    }
+
     /// Reads what was just written down, so that no request has to.
     pub fn prepare(&self) {
         if let Some(snapshot) = self.snapshot() {

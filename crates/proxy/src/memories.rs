@@ -14,8 +14,10 @@ use tokio::sync::Notify;
 use crate::knowledge::{Ask, Knowledge, Piece};
 use crate::memory_routes::{self, OwnAnswer, OwnCall};
 
-/// How long a request waits for memory.
+/// How long a request waits for memory, …
 const PATIENCE: Duration = Duration::from_millis(150);
+/// … and right after a start or a change, while it is being read.
+const LOADING: Duration = Duration::from_secs(2);
 /// Longest part of the user's words that is searched with: beginning and end say what it is about.
 const LONGEST: usize = 4000;
 
@@ -208,6 +210,7 @@ impl Knowledge for MemoryKnowledge {
 /// What memory finds within the time a request may wait; nothing if it takes longer.
 async fn in_time(memory: Memory, question: Question) -> Vec<Recalled> {
     let session = question.session.clone();
+    let patience = if memory.is_loading() { LOADING } else { PATIENCE };
     let runtime = tokio::runtime::Handle::current();
     let search = tokio::task::spawn_blocking(move || {
         runtime.block_on(async {
@@ -223,7 +226,7 @@ async fn in_time(memory: Memory, question: Question) -> Vec<Recalled> {
             memory.recall(&ask).await
         })
     });
-    match tokio::time::timeout(PATIENCE, search).await {
+    match tokio::time::timeout(patience, search).await {
         Ok(Ok(Ok(found))) => found,
         Ok(Ok(Err(error))) => {
             tracing::warn!(%session, %error, "memory cannot be asked; the turn goes on without it");
@@ -234,7 +237,7 @@ async fn in_time(memory: Memory, question: Question) -> Vec<Recalled> {
             Vec::new()
         }
         Err(_) => {
-            tracing::warn!(%session, after = ?PATIENCE, "memory took too long; the turn goes on without it");
+            tracing::warn!(%session, after = ?patience, "memory took too long; the turn goes on without it");
             Vec::new()
         }
     }

@@ -84,12 +84,23 @@ impl Store {
                         Forget::Window(id) => {
                             let row = sqlx::query("DELETE FROM memory_windows WHERE id = ? AND fact IS NULL RETURNING scope, session, turn, turn_no, part, hash, text, terms");
                             if let Some(row) = row.bind(id).fetch_optional(&mut *conn).await? {
-                                let scope = row.try_get("scope")?;
+                                let scope: i64 = row.try_get("scope")?;
                                 let (session, terms): (String, Vec<u8>) = (row.try_get("session")?, row.try_get("terms")?);
                                 names.extend(names_of(*id, &row)?);
                                 index::unshare(conn, *id, &session, &unpack(&terms)).await?;
                                 bury(conn, scope, row.try_get("hash")?, at_ms).await?;
-                                needles.push(Needle { scope, text: row.try_get("text")?, turn: row.try_get("turn")? });
+                                let text: String = row.try_get("text")?;
+                                // What was understood from these words goes with them.
+                                let taken = sqlx::query_scalar(
+                                    "SELECT key FROM memory_facts
+                                     WHERE scope = ? AND session = ? AND quote <> '' AND instr(?, quote) > 0",
+                                );
+                                let taken: Vec<i64> = taken.bind(scope).bind(session).bind(text.as_str()).fetch_all(&mut *conn).await?;
+                                for key in taken {
+                                    names.push(forget_fact(conn, key, at_ms, &mut needles).await?);
+                                    done.facts += 1;
+                                }
+                                needles.push(Needle { scope, text, turn: row.try_get("turn")? });
                                 done.windows += 1;
                             }
                         }
