@@ -43,6 +43,9 @@ impl Fresh {
     }
 }
 
+/// Postings by term and chunk.
+type Lists = HashMap<(u32, i64), Vec<Posting>>;
+
 /// One scope of the copy.
 #[derive(Debug, Default)]
 struct Shelf {
@@ -346,7 +349,7 @@ impl Mirror {
 
     /// Makes the index of all windows.
     fn index(&mut self) {
-        let mut lists: HashMap<&Arc<str>, HashMap<(u32, i64), Vec<Posting>>> = HashMap::new();
+        let mut lists: HashMap<&Arc<str>, Lists> = HashMap::new();
         let mut counts: HashMap<&Arc<str>, u64> = HashMap::new();
         for (id, window) in &*self.windows {
             let Some(scope) = self.scopes.get(id) else { continue };
@@ -359,7 +362,7 @@ impl Mirror {
                 lists.entry((*term, id.div_euclid(CHUNK))).or_default().push(posting);
             }
         }
-        let shelf = |(scope, lists): (&Arc<str>, HashMap<(u32, i64), Vec<Posting>>)| {
+        let shelf = |(scope, lists): (&Arc<str>, Lists)| {
             let mut shelf = Shelf { indexed: counts.get(scope).copied().unwrap_or_default(), ..Shelf::default() };
             for ((term, chunk), postings) in lists {
                 let n = u32::try_from(postings.len()).unwrap_or(u32::MAX);
