@@ -50,6 +50,8 @@ pub(crate) enum Verb {
     Config(Config),
     /// List, find, check and change skills
     Skills(Skills),
+    /// See, find, correct and forget what is remembered
+    Memory(Memory),
     /// List sessions, newest first
     Sessions(Sessions),
     /// List turns, newest first, or show one with what was added
@@ -300,6 +302,200 @@ pub(crate) enum SkillsVerb {
     },
     /// Take back the last change of the library
     Undo,
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct Memory {
+    #[command(subcommand)]
+    pub verb: MemoryVerb,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum MemoryVerb {
+    /// Whether it is on, and what waits for you
+    Status,
+    /// How much is remembered
+    Stats {
+        /// Only of this scope
+        #[arg(long)]
+        scope: Option<String>,
+    },
+    /// What is remembered, the last learned first
+    List(MemoryFind),
+    /// What fits these words, best first
+    Search {
+        /// The words
+        #[arg(required = true)]
+        words: Vec<String>,
+        /// In this scope
+        #[arg(long)]
+        scope: Option<String>,
+        /// How many
+        #[arg(short = 'n', long, default_value_t = 0, hide_default_value = true)]
+        limit: usize,
+        /// Exactly what a turn with these words would get
+        #[arg(long)]
+        as_turn: bool,
+    },
+    /// One memory, whole
+    Show {
+        /// Its id
+        id: String,
+    },
+    /// Remember something
+    Add(MemoryAdding),
+    /// Correct a memory
+    Edit(MemoryEditing),
+    /// Tell a memory always, whatever is asked
+    Pin {
+        /// Its id
+        id: String,
+        /// No longer
+        #[arg(long)]
+        off: bool,
+    },
+    /// Let a memory be recalled that was kept back
+    Accept {
+        /// Its id
+        id: String,
+    },
+    /// Forget for good: the memory, every version of it, and its words in the journal
+    Forget {
+        /// Its id
+        #[arg(conflicts_with = "scope")]
+        id: Option<String>,
+        /// Instead: everything of this scope, conversations included
+        #[arg(long)]
+        scope: Option<String>,
+        /// Yes, erase the scope
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Print all facts as JSON lines
+    Export {
+        /// Write them into this new file instead
+        #[arg(short, long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        /// Only of this scope
+        #[arg(long)]
+        scope: Option<String>,
+        /// Replaced, archived and kept back ones as well
+        #[arg(long)]
+        all: bool,
+    },
+    /// Read an export, an old memory.db or policy.json; without a file, the memory of an old install
+    Import {
+        /// The file; "-" = an export on standard input
+        file: Option<PathBuf>,
+        /// Put everything into this scope
+        #[arg(long)]
+        scope: Option<String>,
+    },
+    /// Copy the whole database, journal included, into a new file
+    Backup {
+        /// The file
+        file: PathBuf,
+    },
+    /// Whose memories there are
+    Scopes,
+    /// All versions of a fact, the newest first
+    History {
+        /// Its id
+        id: String,
+    },
+    /// Everything about memory in one document
+    Report {
+        /// Only of this scope
+        #[arg(long)]
+        scope: Option<String>,
+    },
+    /// Read what is unread, take the facts that wait, archive what has expired
+    Maintain,
+    /// The settings and weights of recall
+    Policy,
+    /// Serve the routes of the old memory sidecar on loopback until Ctrl-C
+    Sidecar {
+        /// The port
+        #[arg(long, env = "METACLAW_SIDECAR_PORT", default_value_t = engine::SIDECAR_PORT)]
+        port: u16,
+    },
+}
+
+/// Which memories.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MemoryFind {
+    /// Only of this scope
+    #[arg(long)]
+    pub scope: Option<String>,
+    /// Only with this status: active, superseded, archived
+    #[arg(long)]
+    pub status: Option<String>,
+    /// Only of this type
+    #[arg(long)]
+    pub kind: Option<String>,
+    /// Only what is kept back until you decide
+    #[arg(long, conflicts_with = "status")]
+    pub quarantined: bool,
+    /// Only what is told always
+    #[arg(long)]
+    pub pinned: bool,
+    /// What was said, word for word, instead of facts
+    #[arg(long)]
+    pub passages: bool,
+    /// The same of one session
+    #[arg(long)]
+    pub session: Option<String>,
+    /// The next page: the number that the page before names
+    #[arg(long)]
+    pub before: Option<i64>,
+    /// How many
+    #[arg(short = 'n', long, default_value_t = 20)]
+    pub limit: u32,
+}
+
+/// Something to remember.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MemoryAdding {
+    /// What; "-" reads it from standard input
+    #[arg(required = true)]
+    pub words: Vec<String>,
+    /// Its type, for example preference
+    #[arg(long)]
+    pub kind: Option<String>,
+    /// Whose it is
+    #[arg(long)]
+    pub scope: Option<String>,
+    /// A label; may be given several times
+    #[arg(long)]
+    pub tag: Vec<String>,
+    /// Tell it always, whatever is asked
+    #[arg(long)]
+    pub pin: bool,
+}
+
+/// What to correct.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MemoryEditing {
+    /// Its id
+    pub id: String,
+    /// New words
+    pub words: Vec<String>,
+    /// New type
+    #[arg(long)]
+    pub kind: Option<String>,
+    /// All labels; may be given several times
+    #[arg(long)]
+    pub tag: Vec<String>,
+    /// 0 to 1
+    #[arg(long)]
+    pub importance: Option<f64>,
+    /// Keep it, but do not recall it
+    #[arg(long, conflicts_with = "restore")]
+    pub archive: bool,
+    /// Recall it again
+    #[arg(long)]
+    pub restore: bool,
 }
 
 #[derive(Clone, Debug, Args)]

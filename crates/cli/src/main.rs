@@ -67,6 +67,7 @@ async fn verb(cli: Cli, out: &Out) -> Result<ExitCode, Fail> {
         Verb::Logs(args) => cmd::logs::run(&ctx()?, &args).await,
         Verb::Config(args) => cmd::config::run(&ctx()?.with_config(args.config.as_deref())?, args).await,
         Verb::Skills(args) => cmd::skills::run(&ctx()?, args.verb).await,
+        Verb::Memory(args) => Box::pin(cmd::memory::run(&ctx()?, args.verb)).await,
         Verb::Sessions(args) => cmd::sessions::run(&ctx()?, &args).await,
         Verb::Turns(args) => cmd::turns::run(&ctx()?, args).await,
         Verb::Completion { shell } => cmd::completion(out, shell),

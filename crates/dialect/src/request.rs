@@ -209,6 +209,13 @@ impl Request {
         text
     }
 
+    /// Whether the instructions to the model have these words, which must be such that JSON writes them as they are.
+    pub fn instructions_have(&self, words: &str) -> bool {
+        let mut found = false;
+        self.each_system_text(&mut |text| found |= text.raw().contains(words));
+        found
+    }
+
     /// Shows the texts of a message one by one.
     pub(crate) fn each_text<'a>(&'a self, message: &Message, see: &mut dyn FnMut(Value<'a>)) {
         for item in self.json.following(message.first).take(message.items as usize) {

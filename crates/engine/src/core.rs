@@ -60,6 +60,8 @@ pub(crate) struct Inner {
     pub reading: ArcSwap<Reading>,
     pub library: OnceLock<Arc<skills::Library>>,
     pub journal: OnceCell<Option<Store>>,
+    /// The database opened for writing, where no service runs.
+    pub writable: OnceCell<Store>,
     pub run: Option<Arc<Run>>,
     /// One reload or edit at a time.
     pub changing: Mutex<()>,
@@ -84,6 +86,7 @@ impl Core {
             reading: ArcSwap::from_pointee(reading),
             library: OnceLock::new(),
             journal: OnceCell::new(),
+            writable: OnceCell::new(),
             run: None,
             changing: Mutex::new(()),
         }))

@@ -119,7 +119,7 @@ fn shows(headers: &HeaderMap, token: &str) -> bool {
 }
 
 /// Exactly one Host, one of our own names with our port; an Origin, if there is one, of the same kind.
-fn check_source(headers: &HeaderMap, port: u16) -> Result<(), Problem> {
+pub(crate) fn check_source(headers: &HeaderMap, port: u16) -> Result<(), Problem> {
     let refused = |what: &str| {
         Err(Problem::new(Code::Forbidden, format!("{what} is not served here."))
             .hint(format!("Use http://127.0.0.1:{port}/")))

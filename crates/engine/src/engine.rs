@@ -20,6 +20,7 @@ use crate::bus::Bus;
 use crate::core::{Core, End, Inner, Overrides, Reading};
 use crate::lock::{Asked, Holder, HomeLock, LockError};
 use crate::logs::LogControl;
+use crate::remember::{self, Memories};
 use crate::run::Run;
 use crate::serve::Lifeline;
 use crate::{Clock, api, doors, port, serve, watch as changes};
@@ -203,6 +204,8 @@ impl Engine {
             })),
             skills: Arc::new(ArcSwap::from_pointee(proxy::SkillSettings::from_config(&config))),
             upstream: Arc::new(ArcSwap::from_pointee(proxy::route(&config, &http, &hop))),
+            memories: Arc::new(Memories::new(store.clone(), &config)),
+            agents: OnceLock::new(),
             http,
             hop: Arc::clone(&hop),
             log: options.log.clone(),
@@ -218,6 +221,7 @@ impl Engine {
             reading: ArcSwap::from_pointee(reading),
             library: OnceLock::from(Arc::new(library)),
             journal: OnceCell::new_with(Some(Some(store.clone()))),
+            writable: OnceCell::new(),
             run: Some(Arc::clone(&run)),
             changing: Mutex::new(()),
         }));
@@ -295,10 +299,20 @@ impl Engine {
     fn serve_agents(&self, listener: TcpListener, clock: Clock) {
         let run = self.run();
         let (events, heard) = broadcast::channel(EVENTS);
+        let skills = proxy::SkillKnowledge::new(self.core.library(), Arc::clone(&run.skills));
+        let memory = proxy::MemoryKnowledge::new(Arc::clone(&run.memories.settings), Arc::clone(&run.memories.wake));
+        self.tasks.spawn(remember::work(
+            Arc::clone(&run.memories),
+            events.subscribe(),
+            run.bus.clone(),
+            Arc::clone(&clock),
+            self.model_for_memory(),
+            self.cancel.clone(),
+        ));
         let deps = proxy::Deps {
             settings: Arc::clone(&run.settings),
             upstream: Arc::clone(&run.upstream),
-            knowledge: Arc::new(proxy::SkillKnowledge::new(self.core.library(), Arc::clone(&run.skills))),
+            knowledge: Arc::new(proxy::Sources(vec![Arc::new(skills), Arc::new(memory)])),
             store: self.store.clone(),
             events,
             tracker: self.proxy_tasks.clone(),
@@ -307,6 +321,7 @@ impl Engine {
             hop: Arc::clone(&run.hop),
         };
         let agent_port = proxy::Proxy::new(deps);
+        let _ = run.agents.set(Arc::clone(&agent_port));
         self.proxy_tasks.spawn(Arc::clone(&agent_port).end_idle_sessions());
         self.tasks.spawn(forward(heard, run.bus.clone(), self.cancel.clone()));
         self.tasks.spawn(changes::config(self.core.clone(), self.cancel.clone()));
@@ -318,6 +333,15 @@ impl Engine {
             bus.keep("skills_changed", json!(report));
         });
         serve::tcp(listener, agent_port.router(), &self.agent);
+    }
+
+    /// Asks the model of the settings in force.
+    fn model_for_memory(&self) -> remember::AskModel {
+        let (core, http) = (self.core.clone(), self.run.http.clone());
+        Box::new(move |text| {
+            let (core, http) = (core.clone(), http.clone());
+            Box::pin(async move { crate::provider::ask_for_json(&core.config(), &http, &text).await })
+        })
     }
 
     fn run(&self) -> &Run {

@@ -86,7 +86,8 @@ pub(crate) async fn ask(config: &Config, models_only: bool, own_key: bool) -> Re
         return Ok(report);
     };
     let begun = Instant::now();
-    let called = call(upstream, client, &model).await;
+    let called = call(upstream, client, &model, &Prompt { text: QUESTION, tokens: 256, json: false }).await;
+    let called = called.map(|words| words.chars().take(200).collect());
     report.took_ms = Some(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
     report.model = Some(model.clone());
     match called {
@@ -195,13 +196,51 @@ impl Failure {
     }
 }
 
-async fn call(upstream: Upstream, client: reqwest::Client, model: &str) -> Result<String, Failure> {
+/// What a model is asked.
+struct Prompt<'a> {
+    text: &'a str,
+    tokens: u32,
+    /// The answer is one JSON object.
+    json: bool,
+}
+
+/// Asks the configured model for a JSON object; its words as they came.
+///
+/// # Errors
+/// Why there is no answer, as a sentence.
+pub(crate) async fn ask_for_json(config: &Config, client: &reqwest::Client, text: &str) -> Result<String, String> {
+    let upstream = config.upstream().map_err(|error| error.to_string())?;
+    if upstream.credentials == Credentials::Caller {
+        return Err("the provider is asked with each agent's own credentials".to_owned());
+    }
+    if upstream.model_id.is_empty() {
+        return Err("llm.model_id names no model".to_owned());
+    }
+    let model = upstream.model_id.clone();
+    let label = host(&upstream.base_url);
+    for json in [true, false] {
+        match call(upstream.clone(), client.clone(), &model, &Prompt { text, tokens: 2048, json }).await {
+            // Not every server knows how to be asked for JSON.
+            Err(failure) if json && matches!(failure.status, Some(400 | 422)) => {}
+            Err(failure) => return Err(failure.told_of(&label, &model)),
+            Ok(words) => return Ok(words),
+        }
+    }
+    Err("the model gave no answer".to_owned())
+}
+
+async fn call(
+    upstream: Upstream,
+    client: reqwest::Client,
+    model: &str,
+    prompt: &Prompt<'_>,
+) -> Result<String, Failure> {
     let failed = |said: String| Failure { status: None, said };
     let patience = Patience { first_byte: PATIENCE, retries: 0, first_wait: Duration::from_millis(250) };
     let provider = HttpModel::new(upstream, client, patience, "test").map_err(|error| failed(error.to_string()))?;
     let dialect = provider.dialect();
     let model = provider.model_for(Some(model)).map_or_else(|| model.to_owned(), std::borrow::Cow::into_owned);
-    let body = question(dialect, &model, &provider).map_err(failed)?;
+    let body = question(dialect, &model, &provider, prompt).map_err(failed)?;
     let call = Call {
         endpoint: Endpoint::Generate,
         dialect,
@@ -227,17 +266,20 @@ async fn call(upstream: Upstream, client: reqwest::Client, model: &str) -> Resul
     }
 }
 
-/// A short question in the provider's dialect, with what it refuses left out.
-fn question(dialect: Dialect, model: &str, provider: &HttpModel) -> Result<Bytes, String> {
-    let body = match dialect {
-        Dialect::Chat => json!({
-            "model": model, "max_tokens": 256, "messages": [{"role": "user", "content": QUESTION}],
+/// A question in the provider's dialect, with what it refuses left out.
+fn question(dialect: Dialect, model: &str, provider: &HttpModel, prompt: &Prompt<'_>) -> Result<Bytes, String> {
+    let Prompt { text, tokens, json } = *prompt;
+    let mut body = match dialect {
+        Dialect::Chat | Dialect::Messages => json!({
+            "model": model, "max_tokens": tokens, "messages": [{"role": "user", "content": text}],
         }),
-        Dialect::Messages => json!({
-            "model": model, "max_tokens": 256, "messages": [{"role": "user", "content": QUESTION}],
-        }),
-        Dialect::Responses => json!({"model": model, "max_output_tokens": 256, "input": QUESTION, "store": false}),
+        Dialect::Responses => json!({"model": model, "max_output_tokens": tokens, "input": text, "store": false}),
     };
+    match dialect {
+        Dialect::Chat if json => body["response_format"] = json!({"type": "json_object"}),
+        Dialect::Responses if json => body["text"] = json!({"format": {"type": "json_object"}}),
+        _ => {}
+    }
     let request = dialect::Request::parse(dialect, Bytes::from(body.to_string())).map_err(|error| error.to_string())?;
     let mut edit = request.edit();
     edit.apply_quirks(provider.quirks());
@@ -273,7 +315,7 @@ fn words(dialect: Dialect, answer: &Value) -> String {
             .and_then(Value::as_array)
             .and_then(|items| items.iter().find_map(|item| parts(item.get("content")))),
     };
-    text.unwrap_or_default().trim().chars().take(200).collect()
+    text.unwrap_or_default().trim().to_owned()
 }
 
 fn parts(content: Option<&Value>) -> Option<String> {

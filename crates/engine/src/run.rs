@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use crate::bus::Bus;
 use crate::core::{Core, End, Reading};
 use crate::logs::LogControl;
+use crate::remember::Memories;
 use crate::serve::Lifeline;
 
 /// See the module.
@@ -33,6 +34,9 @@ pub(crate) struct Run {
     pub(crate) settings: Arc<ArcSwap<proxy::Settings>>,
     pub(crate) skills: Arc<ArcSwap<proxy::SkillSettings>>,
     pub(crate) upstream: Arc<ArcSwap<proxy::Upstream>>,
+    pub(crate) memories: Arc<Memories>,
+    /// The agent port, once it is open.
+    pub(crate) agents: OnceLock<Arc<proxy::Proxy>>,
     pub(crate) http: reqwest::Client,
     pub(crate) hop: Arc<str>,
     pub(crate) log: LogControl,
@@ -131,6 +135,7 @@ impl Run {
         self.settings.store(Arc::new(settings));
         self.skills.store(Arc::new(proxy::SkillSettings::from_config(config)));
         self.upstream.store(Arc::new(proxy::route(config, &self.http, &self.hop)));
+        self.memories.config_read(config);
     }
 }
 
@@ -260,7 +265,7 @@ fn later(loaded: &Loaded) -> Vec<crate::api::Later> {
             note: "training comes with a later release; until then this mode serves as skills_only does".to_owned(),
         });
     }
-    let switches = ["memory.enabled", "wechat.enabled", "opd.enabled", "rl.enabled", "scheduler.enabled"];
+    let switches = ["wechat.enabled", "opd.enabled", "rl.enabled", "scheduler.enabled"];
     for key in config::keys().iter().filter(|key| switches.contains(&key.path)) {
         if let config::Effect::Later(note) = key.effect
             && loaded.config.get(key.path).is_some_and(|value| value == true)

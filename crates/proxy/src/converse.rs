@@ -99,8 +99,10 @@ async fn enter(
     // From here on the record closes itself, whatever happens.
     let mut record = Record::open(&proxy, &settings, &session, who, talk, client, started, row, sent);
     if let Some((index, key)) = place.open {
-        let made = match inject::question(&request, index, &place, &agent, &settings) {
-            Some(ask) => inject::make(&*proxy.deps.knowledge, &ask, settings.placement).await,
+        let knowledge = &*proxy.deps.knowledge;
+        let asking = inject::Asking { place: &place, agent: &agent, headers: &parts.headers, now_ms };
+        let made = match inject::question(&request, index, &asking, knowledge, &settings) {
+            Some(ask) => inject::make(knowledge, &ask, settings.placement).await,
             None => None,
         };
         let (text, additions) = made.map_or((None, Vec::new()), |m| (Some(Arc::<str>::from(m.text)), m.additions));

@@ -1,5 +1,5 @@
-//! What can be added to a conversation: skills today, memories later. `inject` asks with the user's own words and renders
-//! what comes back; nothing here knows about messages or budgets.
+//! What can be added to a conversation: skills here, memories in `memories`. `inject` asks with the user's own words and
+//! renders what comes back; nothing here knows about messages.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
+
+use crate::memory_routes::{OwnAnswer, OwnCall};
 
 /// What is known about the user turn that could use some help.
 #[derive(Debug, Clone, Default)]
@@ -19,8 +21,18 @@ pub struct Ask {
     pub session: Arc<str>,
     /// Whose memory it is.
     pub scope: store::Scope,
-    /// Most tokens that will be added, estimated.
+    /// Most tokens of skills that will be added, estimated.
     pub budget_tokens: u32,
+    /// Most tokens of memories, estimated.
+    pub memory_tokens: u32,
+    /// When the request arrived, ms since 1970.
+    pub now_ms: i64,
+    /// The request as it came.
+    pub body: bytes::Bytes,
+    /// What was added to earlier messages of this conversation.
+    pub added: Vec<Arc<str>>,
+    /// Somebody else has put memories into the prompt already.
+    pub remembered: bool,
 }
 
 /// One thing worth adding.
@@ -30,7 +42,9 @@ pub struct Piece {
     pub kind: &'static str,
     /// Skill name or memory id.
     pub id: String,
-    /// Its section of the block, heading included; nothing in it can close the block (see `skills::render::escape`).
+    /// What stands once before all neighbouring pieces with the same; empty = each is a section of its own.
+    pub group: &'static str,
+    /// Its part of the block; nothing in it can close the block (see `text::escape`).
     pub section: String,
     /// How well it fits; higher is better.
     pub score: f32,
@@ -45,6 +59,69 @@ pub trait Knowledge: Send + Sync + 'static {
     async fn recall(&self, ask: &Ask) -> Vec<Piece>;
     /// Names the state of what can be recalled; changes when, and only when, that changes.
     fn generation(&self) -> Option<i64> {
+        None
+    }
+    /// Most tokens of memories that may be added to a turn now; 0 = none are.
+    fn budget(&self) -> u32 {
+        0
+    }
+    /// Finished turns are of interest.
+    fn listens(&self) -> bool {
+        false
+    }
+    /// A turn of a main conversation is safe. Its number is above every row's until [`Knowledge::numbered`]. Returns at once.
+    fn heard(&self, _turn: store::MemoryTurn) {}
+    /// The turn that was told under this number is in the journal; `None` = it did not get there.
+    fn numbered(&self, _told: store::TurnId, _row: Option<store::TurnId>) {}
+    /// Answers one of the routes that old MetaClaw clients know; `None` = it is not this source's.
+    async fn serve(&self, _call: &OwnCall) -> Option<OwnAnswer> {
+        None
+    }
+}
+
+/// Several sources, asked one after the other.
+pub struct Sources(pub Vec<Arc<dyn Knowledge>>);
+
+#[async_trait]
+impl Knowledge for Sources {
+    async fn recall(&self, ask: &Ask) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        for source in &self.0 {
+            pieces.append(&mut source.recall(ask).await);
+        }
+        pieces
+    }
+
+    fn generation(&self) -> Option<i64> {
+        self.0.iter().find_map(|source| source.generation())
+    }
+
+    fn budget(&self) -> u32 {
+        self.0.iter().map(|source| source.budget()).sum()
+    }
+
+    fn listens(&self) -> bool {
+        self.0.iter().any(|source| source.listens())
+    }
+
+    fn heard(&self, turn: store::MemoryTurn) {
+        for source in self.0.iter().filter(|source| source.listens()) {
+            source.heard(turn.clone());
+        }
+    }
+
+    fn numbered(&self, told: store::TurnId, row: Option<store::TurnId>) {
+        for source in &self.0 {
+            source.numbered(told, row);
+        }
+    }
+
+    async fn serve(&self, call: &OwnCall) -> Option<OwnAnswer> {
+        for source in &self.0 {
+            if let Some(answer) = source.serve(call).await {
+                return Some(answer);
+            }
+        }
         None
     }
 }
@@ -127,6 +204,7 @@ impl Knowledge for SkillKnowledge {
         let query = skills::Query { text: &text, agent: Some(&ask.agent), disabled: Some(&settings.disabled) };
         let piece = |hit: skills::Hit| Piece {
             kind: "skill",
+            group: "",
             section: skills::section(&hit),
             id: hit.skill.name.clone(),
             score: hit.score,

@@ -17,6 +17,8 @@ mod identify;
 mod inject;
 mod knowledge;
 mod list;
+mod memories;
+mod memory_routes;
 mod model;
 mod other;
 mod recall;
@@ -42,7 +44,9 @@ pub use events::{Event, Timings, TurnFinished};
 pub use gate::KEY_HEADER;
 pub use http_model::{BadUpstream, HttpModel, Patience, http_client, route};
 pub use inject::placement_of;
-pub use knowledge::{Ask, Knowledge, NoKnowledge, Piece, SkillKnowledge, SkillSettings};
+pub use knowledge::{Ask, Knowledge, NoKnowledge, Piece, SkillKnowledge, SkillSettings, Sources};
+pub use memories::{MemoryKnowledge, MemorySettings};
+pub use memory_routes::{OwnAnswer, OwnCall};
 pub use model::{BodyError, Call, Endpoint, Model, ModelError, Reply, ReplyBody, Route, Upstream};
 pub use settings::Settings;
 
@@ -112,6 +116,11 @@ impl Proxy {
     /// Whether the last finished turn could not be written down.
     pub fn is_journal_failing(&self) -> bool {
         self.journal_failing.load(Ordering::Relaxed)
+    }
+
+    /// Words were taken out of the journal: what was put into the messages of quiet sessions is read from there again.
+    pub fn journal_changed(&self) {
+        self.sessions.forget_quiet();
     }
 
     /// Ends a session: in memory, in the journal, and on the bus.

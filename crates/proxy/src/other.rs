@@ -16,12 +16,20 @@ use crate::conceal::Conceal;
 use crate::forward::{ERROR_PATIENCE, MAX_ERROR, collect, error_response};
 use crate::gate::Pass;
 use crate::headers::{credentials, to_agent, to_upstream};
+use crate::memory_routes::OwnCall;
 use crate::model::{Call, Endpoint, Model};
 use crate::serve::nowhere;
 use crate::stream::Failure;
 
-/// Routes of MetaClaw's own whose feature is off.
-pub(crate) fn own(path: &str) -> Response {
+/// Routes of MetaClaw's own that old clients know.
+pub(crate) async fn own(proxy: &Proxy, path: &str, parts: &Parts, body: Bytes) -> Response {
+    let query = axum::extract::Query::try_from_uri(&parts.uri).map(|query| query.0).unwrap_or_default();
+    let now_ms = proxy.deps.clock.now_ms();
+    let call = OwnCall { method: parts.method.clone(), path: path.to_owned(), query, body, now_ms };
+    if let Some(answer) = proxy.deps.knowledge.serve(&call).await {
+        let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        return json_response(status, &answer.body);
+    }
     let detail = if path.starts_with("/memory") {
         "memory not enabled"
     } else if path == "/admin/train_step" {
@@ -33,7 +41,11 @@ pub(crate) fn own(path: &str) -> Response {
 }
 
 fn detail(status: StatusCode, text: &str) -> Response {
-    let mut response = Response::new(Body::from(serde_json::json!({ "detail": text }).to_string()));
+    json_response(status, &serde_json::json!({ "detail": text }))
+}
+
+fn json_response(status: StatusCode, body: &serde_json::Value) -> Response {
+    let mut response = Response::new(Body::from(body.to_string()));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response

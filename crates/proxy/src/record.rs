@@ -5,7 +5,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use bytes::Bytes;
 use dialect::request::chain;
 use dialect::{Answer, Dialect, answer_hash};
 use futures::future::BoxFuture;
-use store::{EndReason, Kept, NewTurn, Outcome, TurnId, Usage};
+use store::{EndReason, Kept, MemoryTurn, NewTurn, Outcome, TurnId, Usage};
 use tokio::time::{Instant, Sleep};
 
 use crate::Proxy;
@@ -21,6 +21,7 @@ use crate::conversation::{Conversation, response_state};
 use crate::events::{Event, Timings, TurnFinished};
 use crate::forward::Head;
 use crate::identify::Who;
+use crate::knowledge::Knowledge;
 use crate::sessions::End;
 use crate::settings::Settings;
 
@@ -234,12 +235,19 @@ impl Row {
     /// Hands the row to the journal. What is left to do when it is safe goes on by itself.
     async fn keep(self, proxy: Arc<Proxy>, settings: Arc<Settings>) -> Recorded {
         let Self { turn, body, mut finished, done } = self;
+        let heard = heard(&turn, &*proxy.deps.knowledge);
         let begun = Instant::now();
         let error = match proxy.deps.store.keep(turn, body).await {
             Ok(kept) => {
                 finished.timings.commit_us = micros(begun.elapsed());
                 let tracker = proxy.deps.tracker.clone();
-                tracker.spawn(committed(proxy, settings, kept, finished, done));
+                // Before the last event leaves: the next turn of any session may ask for it.
+                let told = heard.map(|turn| {
+                    let told = turn.id;
+                    proxy.deps.knowledge.heard(turn);
+                    told
+                });
+                tracker.spawn(committed(proxy, settings, kept, finished, done, told));
                 return Ok(());
             }
             Err(error) => error.to_string(),
@@ -253,7 +261,14 @@ impl Row {
 }
 
 /// Waits until a row that is safe is in the database, and tells of it.
-async fn committed(proxy: Arc<Proxy>, settings: Arc<Settings>, mut kept: Kept, mut finished: TurnFinished, done: bool) {
+async fn committed(
+    proxy: Arc<Proxy>,
+    settings: Arc<Settings>,
+    mut kept: Kept,
+    mut finished: TurnFinished,
+    done: bool,
+    told: Option<TurnId>,
+) {
     let session = finished.session.clone();
     let result = match tokio::time::timeout(settings.journal_patience, &mut kept).await {
         Ok(result) => result.map_err(|error| error.to_string()),
@@ -262,6 +277,9 @@ async fn committed(proxy: Arc<Proxy>, settings: Arc<Settings>, mut kept: Kept, m
             kept.await.map_err(|error| error.to_string())
         }
     };
+    if let Some(told) = told {
+        proxy.deps.knowledge.numbered(told, result.as_ref().ok().copied());
+    }
     match result {
         Ok(id) => {
             finished.id = id;
@@ -296,6 +314,26 @@ fn failing(proxy: &Proxy, session: &Arc<str>, error: &str) {
         tracing::error!(%session, %error, "turns do not get into the journal; agents are still served");
     }
     proxy.emit(Event::JournalFailed { session: session.clone(), error: error.to_owned() });
+}
+
+/// What is to be remembered of a turn of a main conversation, if anybody wants to know; under a number of its own until
+/// the journal has given it one.
+fn heard(turn: &NewTurn, knowledge: &dyn Knowledge) -> Option<MemoryTurn> {
+    static NEXT: AtomicI64 = AtomicI64::new(memory::UNNUMBERED);
+    (turn.kind.is_main() && knowledge.listens()).then(|| MemoryTurn {
+        id: TurnId(NEXT.fetch_add(1, Ordering::Relaxed)),
+        session: turn.session.clone(),
+        agent: turn.agent.clone(),
+        turn_no: turn.turn_no,
+        step: turn.step,
+        started_ms: turn.started_ms,
+        finished_ms: turn.finished_ms,
+        outcome: turn.outcome,
+        stop: turn.stop.clone(),
+        user_text: turn.user_text.clone(),
+        answer_text: turn.answer_text.clone(),
+        scope: turn.scope.clone(),
+    })
 }
 
 fn usage(answer: &Answer) -> Usage {

@@ -257,6 +257,14 @@ impl Sessions {
         }
     }
 
+    /// Forgets all sessions without a request under way: what the journal says of them has changed.
+    pub(crate) fn forget_quiet(&self) {
+        let mut table = self.table();
+        let quiet: Vec<Arc<str>> =
+            table.sessions.iter().filter(|(_, s)| s.in_flight == 0).map(|(id, _)| id.clone()).collect();
+        quiet.iter().for_each(|id| table.remove(id));
+    }
+
     /// Forgets a session. The journal still knows it.
     pub(crate) fn forget(&self, id: &str) {
         self.table().remove(id);

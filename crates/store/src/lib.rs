@@ -22,8 +22,9 @@ pub use error::{Error, Result};
 pub use event::{Event, NewEvent};
 pub use lease::Lease;
 pub use memory::{
-    Absorbed, CHUNK, Fact, FactFilter, FactPatch, FactWords, Forget, Forgotten, MemoryTurn, NewFact, NewWindow,
-    Posting, PostingRow, ScopeInfo, TailWindow, Window, decode,
+    Absorbed, CHUNK, Fact, FactFilter, FactPatch, FactWords, Forget, Forgotten, Legacy, MemoryFigures, MemoryTurn,
+    NewFact, NewWindow, NewWindows, Posting, PostingRow, ScopeInfo, TailWindow, Unheard, Window, WindowFilter, decode,
+    encode, read_legacy,
 };
 pub use session::{EndReason, Session, SessionFilter, StateMatch};
 pub use store::{Kept, Options, Store};

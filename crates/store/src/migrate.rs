@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0002_memory.sql"),
     include_str!("../migrations/0003_spool.sql"),
     include_str!("../migrations/0004_answer_ids.sql"),
+    include_str!("../migrations/0005_memory_heard.sql"),
 ];
 
 /// The schema version of this build.

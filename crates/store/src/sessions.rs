@@ -1,5 +1,7 @@
 //! Sessions read and changed: lists, ends, privacy, deletion.
 
+use std::sync::atomic::Ordering;
+
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row as _, Sqlite};
 
@@ -162,6 +164,8 @@ impl Store {
                             bases.remove(&(id.clone(), true));
                             bases.remove(&(id.clone(), false));
                         }
+                        drop(bases);
+                        shared.deletions.fetch_add(1, Ordering::AcqRel);
                     }
                     Ok(deleted)
                 })

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -83,6 +83,8 @@ pub(crate) struct Shared {
     ops: Option<mpsc::Sender<Op>>,
     pub(crate) readers: SqlitePool,
     pub(crate) bases: Mutex<Bases>,
+    /// Grows when turns or memories are deleted: what was kept of them elsewhere is not so any more.
+    pub(crate) deletions: AtomicU64,
     /// Injected texts that the database has.
     pub(crate) known_blocks: Known,
     /// Where turns stand until they are in the database; `None` = read-only, or another process has it.
@@ -177,6 +179,7 @@ impl Store {
             readers,
             bases: Mutex::new(Bases::new(options.base_bytes)),
             spool,
+            deletions: AtomicU64::new(0),
             known_blocks: Known::default(),
             unsettled: AtomicUsize::new(0),
             stalled: Mutex::new(None),
@@ -221,6 +224,7 @@ impl Store {
             readers,
             bases: Mutex::new(Bases::new(0)),
             spool: None,
+            deletions: AtomicU64::new(0),
             known_blocks: Known::default(),
             unsettled: AtomicUsize::new(0),
             stalled: Mutex::new(None),

@@ -3,6 +3,7 @@
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod logs;
+pub(crate) mod memory;
 pub(crate) mod restart;
 pub(crate) mod sessions;
 pub(crate) mod setup;

@@ -181,6 +181,7 @@ impl Knowledge for Notes {
         found
             .map(|(word, text)| Piece {
                 kind: "skill",
+                group: "",
                 id: (*word).to_owned(),
                 section: format!("## Skill: {word}\n{text}"),
                 score: 1.0,

@@ -6,6 +6,7 @@ use metaclaw_store::{
     Addition, Block, EndReason, Error, Kind, NewEvent, NewTurn, Options, Outcome, Sampled, Scope, SessionFilter, Store,
     TurnFilter, TurnId, Usage,
 };
+use sqlx::{ConnectOptions, Connection};
 
 fn full(session: &str) -> NewTurn {
     NewTurn {
