@@ -2,8 +2,6 @@
 //! Same dialect: the bytes go out as they came, decoding only listens. Other dialect: decoder → events → encoder.
 //! The end of the answer is held back for `finish`, so that the turn can be recorded before the client sees it.
 
-use std::ops::Range;
-
 use bytes::{Bytes, BytesMut};
 use serde_json::Value;
 
@@ -14,6 +12,10 @@ use crate::json::read_lossy;
 use crate::sequence::Sequencer;
 use crate::sse::{Frame, Splitter};
 use crate::{ApiError, Dialect};
+
+mod outgoing;
+
+use outgoing::Outgoing;
 
 /// What a relay has to know about the two sides.
 #[derive(Clone, Debug)]
@@ -196,6 +198,19 @@ impl Relay {
         self.error.is_none() && (self.ended || self.decoder.finish_seen())
     }
 
+    /// Everything is there but the end marker, which some servers never send.
+    #[must_use]
+    pub fn lacks_only_its_marker(&self) -> bool {
+        self.error.is_none() && !self.ended && self.decoder.finish_seen() && !self.decoder.usage_may_follow()
+    }
+
+    /// The answer holds something that is none: an error, or text that is no event. What goes out of it is to be looked
+    /// through for what nobody may see.
+    #[must_use]
+    pub fn is_faulty(&self) -> bool {
+        self.error.is_some() || self.problem.is_some()
+    }
+
     /// The answer so far.
     #[must_use]
     pub fn answer(&self) -> &Answer {
@@ -224,7 +239,7 @@ impl Relay {
             Ok(parent) => parent,
             Err(_) => &Bytes::new(),
         };
-        let mut outgoing = Outgoing { parent, run: 0..0, built: Vec::new() };
+        let mut outgoing = Outgoing::of(parent);
         for frame in &frames {
             if self.error.is_some() {
                 break;
@@ -286,8 +301,15 @@ impl Relay {
         match seen {
             Seen::UsageOnly if !self.spec.client_wants_usage => {}
             _ if late => {}
-            // Nothing sent yet: the caller may still answer with the error itself.
-            Seen::Error if !self.sent && outgoing.is_empty() => self.raw(frame),
+            Seen::Error => {
+                let mut told = self.upstream_error(frame);
+                if self.sent || !outgoing.is_empty() {
+                    outgoing.built(|out| out.append(&mut told));
+                } else {
+                    // The caller may still answer with the error itself.
+                    self.held.append(&mut told);
+                }
+            }
             Seen::Terminal => self.raw(frame),
             Seen::Garbage => outgoing.forward(frame.at..frame.at + frame.raw.len()),
             _ if self.wire.adds_session() => outgoing.built(|out| edited(&self.wire, frame, out)),
@@ -298,6 +320,17 @@ impl Relay {
     /// Holds a frame back for `finish`.
     fn raw(&mut self, frame: &Frame) {
         edited(&self.wire, frame, &mut self.held);
+    }
+
+    /// The upstream's own error event. A client of Anthropic's hears only one that is named so.
+    fn upstream_error(&mut self, frame: &Frame) -> Vec<u8> {
+        let mut out = Vec::new();
+        let heard = self.spec.client != Dialect::Messages || frame.event.as_deref() == Some(b"error");
+        match self.error.clone().filter(|_| !heard) {
+            Some(error) => self.write_error(&error, &mut out),
+            None => edited(&self.wire, frame, &mut out),
+        }
+        out
     }
 
     /// Ends the answer with an error of ours; the event goes out only if the client has seen a part of the answer.
@@ -330,13 +363,18 @@ impl Relay {
     }
 
     fn finish_events(&mut self, end: End, out: &mut Vec<u8>) {
-        if let Some(last) = self.splitter.finish()
-            && !self.ended
-            && self.error.is_none()
-            && (end == End::Clean || last.data.as_deref().is_some_and(is_whole_json))
-        {
+        let last = self.splitter.finish().filter(|_| !self.ended && self.error.is_none());
+        let (last, cut) = match last {
+            Some(last) if last.data.as_deref().is_some_and(is_whole_json) => (Some(last), None),
+            last => (None, last.and_then(|last| last.data)),
+        };
+        if let Some(data) = cut.filter(|data| end == End::Clean && !data.trim_ascii().is_empty()) {
+            let problem = format!("the stream ends in the middle of an event: {}", excerpt(&data));
+            self.problem.get_or_insert(problem);
+        }
+        if let Some(last) = last {
             let parent = last.raw.clone();
-            let mut outgoing = Outgoing { parent: &parent, run: 0..0, built: Vec::new() };
+            let mut outgoing = Outgoing::of(&parent);
             self.frame(&last, &mut outgoing);
             let sent = outgoing.finish();
             out.extend_from_slice(&sent);
@@ -426,46 +464,6 @@ impl Relay {
                 self.error = Some(error);
             }
         }
-    }
-}
-
-/// Client bytes of one chunk: one slice of the chunk where nothing was changed, else a copy.
-struct Outgoing<'a> {
-    parent: &'a Bytes,
-    run: Range<usize>,
-    built: Vec<u8>,
-}
-
-impl Outgoing<'_> {
-    fn is_empty(&self) -> bool {
-        self.run.is_empty() && self.built.is_empty()
-    }
-
-    fn forward(&mut self, range: Range<usize>) {
-        if self.run.end == range.start && !self.run.is_empty() {
-            self.run.end = range.end;
-        } else {
-            self.flush();
-            self.run = range;
-        }
-    }
-
-    fn built(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        self.flush();
-        write(&mut self.built);
-    }
-
-    fn flush(&mut self) {
-        self.built.extend_from_slice(&self.parent[self.run.clone()]);
-        self.run = 0..0;
-    }
-
-    fn finish(mut self) -> Bytes {
-        if self.built.is_empty() {
-            return self.parent.slice(self.run);
-        }
-        self.flush();
-        Bytes::from(self.built)
     }
 }
 

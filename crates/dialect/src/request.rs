@@ -45,8 +45,8 @@ pub struct Message {
     /// Its bytes in the request.
     pub span: Range<usize>,
     /// Names the message in any form a client may send it: role, words, ids of tool calls and of tool results. White
-    /// space, string or array form, cache marks, reasoning and the wrappings that agents put around the user's words
-    /// do not change it.
+    /// space, string or array form, cache marks, reasoning (`<think>…</think>` in an answer, too) and the wrappings that
+    /// agents put around the user's words do not change it.
     pub hash: u128,
     /// A user's message with words of the user's own, beside what the agent wrapped around them.
     pub has_words: bool,

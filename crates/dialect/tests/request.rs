@@ -168,6 +168,33 @@ fn an_answer_has_the_same_name_in_every_form_it_comes_back_in(#[case] request: R
 }
 
 #[test]
+fn thinking_that_stands_in_the_answer_does_not_name_it() {
+    let names = |content: Value| chat(json!([{"role": "assistant", "content": content}])).messages()[0].hash;
+    let bare = names(json!("Use a branch. Then push."));
+    for same in [
+        json!("<think>They want\ngit.</think>\n\nUse a branch. Then push."),
+        json!("<think></think>Use a branch.<think>more</think> Then push.<think>done</think>"),
+        json!("< think >x</think>Use a branch. Then push."),
+        json!([{"type": "text", "text": "<think>They"}, {"type": "text", "text": "</think>Use a branch. Then push."}]),
+    ] {
+        assert_eq!(names(same.clone()), bare, "{same}");
+    }
+    for other in
+        ["<think>Use a branch. Then push.", "</think>Use a branch. Then push.", "<think>x</think>Use a branch."]
+    {
+        assert_ne!(names(json!(other)), bare, "{other}");
+    }
+    let answer = Answer {
+        blocks: vec![Block::text("<think>They want git.</think>Use a branch. Then push.")],
+        ..Answer::default()
+    };
+    assert_eq!(answer_hash(&answer), bare);
+    // The user's own words count whatever stands in them.
+    let said = |text: &str| chat(json!([{"role": "user", "content": text}])).messages()[0].hash;
+    assert_ne!(said("<think>a</think>b"), said("b"));
+}
+
+#[test]
 fn names_tell_roles_words_and_calls_apart() {
     let request = chat(json!([
         {"role": "user", "content": "a"},

@@ -145,6 +145,9 @@ impl Question {
         };
         head.headers = to_agent(&reply.headers, same);
         if reply.status.is_success() {
+            if let Some(error) = compressed(&reply, model.name()) {
+                return (head, Err(error.into()));
+            }
             return (head, Ok(Answering { dialect, reply, conceal }));
         }
         let failure = refused(dialect, self.client(), reply, model.name(), &conceal).await;
@@ -194,6 +197,14 @@ impl From<ApiError> for Failure {
     }
 }
 
+/// The error for an answer that came compressed, which nobody asked for: neither its words nor a key in it can be seen.
+pub(crate) fn compressed(reply: &Reply, name: &str) -> Option<ApiError> {
+    let coding = headers::coding(&reply.headers)?;
+    let status = if reply.status.is_success() { 502 } else { reply.status.as_u16() };
+    let message = format!("{name} answered with status {} in a form nobody asked for ({coding})", reply.status);
+    Some(ApiError::new(status, ApiError::kind_of(status), message))
+}
+
 /// A status that is no success, with whatever the provider said about it.
 async fn refused(from: Dialect, to: Dialect, reply: Reply, name: &str, conceal: &Conceal) -> Failure {
     let status = reply.status;
@@ -201,6 +212,9 @@ async fn refused(from: Dialect, to: Dialect, reply: Reply, name: &str, conceal: 
     if status.is_redirection() || status.is_informational() {
         let message = format!("{name} answered with a redirect ({status}), which is not followed; check llm.api_base");
         return ApiError::new(502, ErrorKind::Upstream, message).into();
+    }
+    if let Some(error) = compressed(&reply, name) {
+        return error.into();
     }
     let body = conceal.bytes(collect(reply.body, MAX_ERROR, ERROR_PATIENCE).await.unwrap_or_default());
     match upstream_error(from, to, status.as_u16(), content_type.as_deref(), &body) {

@@ -164,6 +164,13 @@ pub(crate) fn to_agent(headers: &HeaderMap, same_dialect: bool) -> HeaderMap {
     out
 }
 
+/// The compression of a body, if it has one.
+pub(crate) fn coding(headers: &HeaderMap) -> Option<String> {
+    let named = headers.get_all(header::CONTENT_ENCODING).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let mut named = named.map(|value| value.trim().to_owned());
+    named.find(|value| !value.is_empty() && !value.eq_ignore_ascii_case("identity"))
+}
+
 /// The agent's headers that the journal keeps: what tells clients apart, never credentials.
 pub(crate) fn to_journal(headers: &HeaderMap) -> Vec<(String, String)> {
     const KEPT: [&str; 14] = [

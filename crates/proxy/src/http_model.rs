@@ -189,7 +189,8 @@ impl HttpModel {
     fn headers(&self, call: &Call) -> HeaderMap {
         let mut headers = call.headers.clone();
         if !call.body.is_empty() {
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            // Only uploads come in another form, see `other`.
+            headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
         }
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         headers.entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
@@ -13,7 +13,7 @@ use dialect::{ApiError, Dialect, ErrorKind};
 
 use crate::Proxy;
 use crate::conceal::Conceal;
-use crate::forward::{ERROR_PATIENCE, MAX_ERROR, collect, error_response};
+use crate::forward::{ERROR_PATIENCE, MAX_ERROR, collect, compressed, error_response};
 use crate::gate::Pass;
 use crate::headers::{credentials, to_agent, to_upstream};
 use crate::memory_routes::OwnCall;
@@ -68,7 +68,7 @@ fn served_as(model: &dyn Model, path: &str, client: Dialect) -> Option<Dialect> 
 /// A path the provider's own address is joined with: nothing in it may lead elsewhere.
 fn is_plain(path: &str) -> bool {
     let lower = path.to_ascii_lowercase();
-    !["..", "%2e", "//", "\\", "%5c", "%2f"].iter().any(|odd| lower.contains(odd))
+    !["..", "%2e", "//", "\\", "%5c", "%2f", ";"].iter().any(|odd| lower.contains(odd))
 }
 
 /// Hands a request to the provider as it is, and its answer back.
@@ -87,24 +87,28 @@ pub(crate) async fn pass_through(
         let message = format!("{} does not serve /v1{path}", model.name());
         return error_response(client, &ApiError::new(404, ErrorKind::NotFound, message).into(), HeaderMap::new());
     };
+    let mut headers = to_upstream(&parts.headers, true);
+    if !body.is_empty() {
+        copy(&parts.headers, &mut headers);
+    }
     let call = Call {
         endpoint: Endpoint::Other { method: parts.method.clone(), path: path.to_owned() },
         dialect,
         query: parts.uri.query().map(str::to_owned),
         body,
         stream: false,
-        headers: to_upstream(&parts.headers, true),
+        headers,
         credentials: caller_credentials(&**model, parts, pass),
     };
     let conceal = Conceal::new(model, call.credentials.clone());
     match model.send(call).await {
         Ok(reply) => {
             let mut headers = to_agent(&reply.headers, true);
-            if let Some(kind) = reply.headers.get(CONTENT_TYPE) {
-                headers.insert(CONTENT_TYPE, kind.clone());
-            }
+            copy(&reply.headers, &mut headers);
             let body = if reply.status.is_success() {
                 Body::from_stream(reply.body)
+            } else if let Some(error) = compressed(&reply, model.name()) {
+                return error_response(client, &error.into(), to_agent(&reply.headers, true));
             } else {
                 // What a provider says about a key it refuses holds the key.
                 let told = collect(reply.body, MAX_ERROR, ERROR_PATIENCE).await;
@@ -119,6 +123,15 @@ pub(crate) async fn pass_through(
     }
 }
 
+/// What says how a body is to be read goes with it, both ways.
+fn copy(from: &HeaderMap, to: &mut HeaderMap) {
+    for name in [CONTENT_TYPE, CONTENT_ENCODING] {
+        if let Some(value) = from.get(&name) {
+            to.insert(name, value.clone());
+        }
+    }
+}
+
 /// The agent's own credentials, if this upstream takes those.
 pub(crate) fn caller_credentials(model: &dyn Model, parts: &Parts, pass: Pass) -> Vec<(&'static str, HeaderValue)> {
     if model.takes_caller_credentials() { credentials(&parts.headers, pass) } else { Vec::new() }
@@ -130,7 +143,7 @@ mod tests {
 
     #[test]
     fn no_path_leads_off_the_providers_address() {
-        for odd in ["/../admin", "/a/%2e%2e/b", "/a//evil.com", "/a\\b", "/%2Fevil", "/x/.."] {
+        for odd in ["/../admin", "/a/%2e%2e/b", "/a//evil.com", "/a\\b", "/%2Fevil", "/x/..", "/chat/completions;a=b"] {
             assert!(!is_plain(odd), "{odd}");
         }
         for plain in ["/embeddings", "/responses/resp_1/cancel", "/files/file-abc.jsonl"] {

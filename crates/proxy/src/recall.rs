@@ -99,8 +99,8 @@ impl Journal<'_> {
                 return None;
             }
         };
-        // The oldest that has not gone on from here yet; else the latest.
-        let found = matches.iter().rev().find(|m| !m.continued).or(matches.first())?;
+        // The latest that has not gone on from here yet; else the latest.
+        let found = matches.iter().find(|m| !m.continued).or(matches.first())?;
         tracing::debug!(session = %found.session, agent = %self.who.agent, "session found in the journal");
         let id = found.session.as_str().into();
         take_up(self.proxy, &id, self.who).await;

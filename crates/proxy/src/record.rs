@@ -156,7 +156,7 @@ impl Record {
             turn.answer_json = serde_json::to_string(answer).ok();
         }
         turn.state_hash = states.0;
-        let end = End { outcome: ending.outcome, states: [states.0, states.1] };
+        let end = End { outcome: ending.outcome, began: self.started, states: [states.0, states.1] };
         self.proxy.sessions.leave(&self.session, &self.who.kind, &self.talk, end, Instant::now());
         let finished = TurnFinished {
             id: TurnId(0),

@@ -108,6 +108,9 @@ struct Table {
 #[derive(Debug)]
 struct Claim {
     session: Arc<str>,
+    /// When the request began that came to this state, and when it was over.
+    began: Instant,
+    over: Instant,
     /// A later request has gone on from this state.
     continued: bool,
 }
@@ -245,11 +248,12 @@ impl Sessions {
                     }
                 }
             }
+            let claim = || Claim { session: id.clone(), began: end.began, over: now, continued: false };
             for state in end.states.into_iter().flatten() {
-                claim(&mut table.by_state, &mut session.states, state, id);
+                enter_claim(&mut table.by_state, &mut session.states, state, claim());
             }
             if let Some(said) = talk.said.filter(|_| end.states[0].is_some()) {
-                claim(&mut table.by_said, &mut session.said, said, id);
+                enter_claim(&mut table.by_said, &mut session.said, said, claim());
             }
         }
         if session.in_flight == 0 {
@@ -318,6 +322,7 @@ impl Sessions {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct End {
     pub(crate) outcome: Outcome,
+    pub(crate) began: Instant,
     /// The states from which the next request may go on, the usual one first.
     pub(crate) states: [Option<u128>; 2],
 }
@@ -422,7 +427,9 @@ impl Session {
     }
 }
 
-/// Picks the session that goes on: one whose same request failed, else the oldest that has not gone on yet, else the latest.
+/// Picks the session that goes on: one whose same request failed; else, of those answered last, the first that has not
+/// gone on yet; else the latest. Answers that were under way together count as equally late: alike conversations side
+/// by side go on in the order of their answers, and one that was given up long ago is not taken for a new one.
 fn choose(
     claims: &mut VecDeque<Claim>,
     sessions: &HashMap<Arc<str>, Session>,
@@ -432,28 +439,42 @@ fn choose(
     let of_agent = |claim: &&mut Claim| sessions.get(&claim.session).is_some_and(|s| s.agent == who.agent);
     let mut fitting: Vec<&mut Claim> = claims.iter_mut().filter(of_agent).collect();
     let again = fitting.iter().position(|c| sessions.get(&c.session).is_some_and(|s| s.failed == Some(talk.state)));
-    let fresh = again.or_else(|| fitting.iter().position(|c| !c.continued));
-    let at = fresh.or_else(|| fitting.len().checked_sub(1))?;
+    let at = again.or_else(|| next_up(&fitting)).or_else(|| fitting.len().checked_sub(1))?;
     let claim = fitting.get_mut(at)?;
     claim.continued |= who.kind.is_main();
     Some(claim.session.clone())
 }
 
-fn claim(index: &mut HashMap<u128, VecDeque<Claim>>, own: &mut VecDeque<u128>, state: u128, id: &Arc<str>) {
-    if own.contains(&state) {
-        return;
+/// The first of the claims that were under way together with the latest one nobody has gone on from.
+fn next_up(claims: &[&mut Claim]) -> Option<usize> {
+    let mut open = claims.iter().enumerate().rev().filter(|(_, claim)| !claim.continued);
+    let (mut first, latest) = open.next()?;
+    let mut began = latest.began;
+    for (at, claim) in open {
+        if claim.over <= began {
+            break;
+        }
+        (first, began) = (at, began.min(claim.began));
     }
-    if own.len() >= STATES
+    Some(first)
+}
+
+/// Enters what a session has come to as the latest. Where it has been there before, it is there again.
+fn enter_claim(index: &mut HashMap<u128, VecDeque<Claim>>, own: &mut VecDeque<u128>, state: u128, claim: Claim) {
+    if let Some(at) = own.iter().position(|known| *known == state) {
+        own.remove(at);
+        release(index, state, &claim.session);
+    } else if own.len() >= STATES
         && let Some(old) = own.pop_front()
     {
-        release(index, old, id);
+        release(index, old, &claim.session);
     }
     own.push_back(state);
     let claims = index.entry(state).or_default();
     if claims.len() >= SHARED {
         claims.pop_front();
     }
-    claims.push_back(Claim { session: id.clone(), continued: false });
+    claims.push_back(claim);
 }
 
 fn release(index: &mut HashMap<u128, VecDeque<Claim>>, state: u128, id: &str) {
@@ -532,7 +553,7 @@ mod tests {
     }
 
     fn leave(sessions: &Sessions, id: &str) {
-        let end = End { outcome: Outcome::Ok, states: [None; 2] };
+        let end = End { outcome: Outcome::Ok, began: Instant::now(), states: [None; 2] };
         sessions.leave(&id.into(), &Kind::Main, &Conversation::default(), end, Instant::now());
     }
 

@@ -25,6 +25,8 @@ use crate::record::{Closing, Ending, Record, Recorded};
 
 /// How long the provider may take after the end of its answer to tell the usage that was asked for.
 const USAGE_GRACE: Duration = Duration::from_millis(500);
+/// How long the end marker of an answer may take that is otherwise complete.
+const MARKER_GRACE: Duration = Duration::from_secs(2);
 /// How long a provider may take to close an answer that is complete, so that its connection can be used again.
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -90,7 +92,7 @@ pub(crate) struct AgentStream {
     heard: Instant,
     /// When the agent last got something.
     told: Instant,
-    /// The end of the grace for late usage.
+    /// The end of the grace for late usage, or for a late end marker.
     grace: Option<Instant>,
     timer: Pin<Box<Sleep>>,
     /// Made when the provider is waited for.
@@ -279,7 +281,10 @@ impl AgentStream {
         let Stage::Flowing(flow) = &mut self.stage else { return None };
         let out = match chunk {
             Some(Ok(bytes)) => {
-                let relayed = flow.relay.push(&bytes);
+                let mut relayed = flow.relay.push(&bytes);
+                if flow.relay.is_faulty() {
+                    relayed.out = flow.conceal.bytes(relayed.out);
+                }
                 let late_usage = relayed.finished && flow.relay.needs_grace();
                 if let Some(record) = &mut self.record {
                     record.first_byte();
@@ -291,6 +296,10 @@ impl AgentStream {
                     self.end(End::Clean, !relayed.out.is_empty());
                 } else if late_usage && self.grace.is_none() {
                     self.grace = Some(Instant::now() + USAGE_GRACE);
+                    self.arm();
+                } else if flow.relay.lacks_only_its_marker() {
+                    // Counted from the last word: of several answers in one, others may still go on.
+                    self.grace = Some(Instant::now() + MARKER_GRACE);
                     self.arm();
                 }
                 relayed.out
@@ -313,10 +322,12 @@ impl AgentStream {
         let Stage::Flowing(flow) = std::mem::replace(&mut self.stage, Stage::Over) else { return };
         let Flow { body, relay, weight_version, conceal } = flow;
         let mut finished = relay.finish(end);
+        if finished.problem.is_some() || finished.error.is_some() {
+            finished.out = conceal.bytes(finished.out);
+        }
         finished.problem = finished.problem.map(|problem| conceal.text(problem));
         if let Some(error) = &mut finished.error {
             error.message = conceal.text(std::mem::take(&mut error.message));
-            finished.out = conceal.bytes(finished.out);
         }
         let answer = finished.answer;
         match finished.error {

@@ -481,6 +481,57 @@ fn an_error_event_in_the_middle_is_said_in_the_clients_words(#[values(CHAT, RESP
     assert_eq!(finished.problem.as_deref(), Some("Overloaded"));
 }
 
+#[rstest]
+#[case::unnamed("", r#"{"error":{"message":"Overloaded","type":"overloaded_error"}}"#)]
+#[case::typed("", r#"{"type":"error","error":{"message":"Overloaded","type":"overloaded_error"}}"#)]
+#[case::misnamed("message", r#"{"error":"Overloaded"}"#)]
+fn an_anthropic_client_hears_an_error_event_that_is_not_named_so(#[case] name: &str, #[case] error: &str) {
+    let begun = start()
+        + &event(json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "hel"}}));
+    for before in [begun.as_str(), ""] {
+        let (out, finished) = failure(MESSAGES, MESSAGES, &(before.to_owned() + &sse(name, error)), End::Clean);
+        let (last, data) = clients::events(out.as_bytes()).pop().unwrap();
+        let data: Value = serde_json::from_str(&data).unwrap();
+        assert_eq!(
+            (last.as_str(), &data["type"], &data["error"]["message"]),
+            ("error", &json!("error"), &json!("Overloaded"))
+        );
+        assert_eq!(out.matches("Overloaded").count(), 1, "once");
+        assert!(finished.error.is_some());
+    }
+    // One that is named stays as it is.
+    let named = sse("error", r#"{"type":"error", "error":{"type":"overloaded_error","message":"x"},"request_id":"r"}"#);
+    let (out, _) = failure(MESSAGES, MESSAGES, &(begun + &named), End::Clean);
+    assert!(out.ends_with(&named), "{out}");
+}
+
+#[rstest]
+fn half_an_event_at_the_end_goes_to_nobody(
+    #[values(CHAT, RESPONSES, MESSAGES)] client: Dialect,
+    #[values(
+        "data: {\"id\":\"c\",\"half-a-",
+        "data: Internal Server Error",
+        "event: x\ndata: {\"a\": \"b",
+        "event: mess"
+    )]
+    half: &str,
+) {
+    let stream = chunk(json!({"role": "assistant", "content": "hel"})) + half;
+    let (out, finished) = failure(CHAT, client, &stream, End::Clean);
+    for (_, data) in clients::events(out.as_bytes()) {
+        assert!(serde_json::from_str::<Value>(&data).is_ok(), "{data}");
+    }
+    assert!(!out.contains("half-a-") && !out.contains("Internal"), "{out}");
+    assert!(finished.error.unwrap().message.contains("before the end of the answer"));
+    let told = finished.problem.unwrap();
+    assert_eq!(told.contains("in the middle of an event"), half.contains("data"), "{told}");
+    // Half a chunk of usage does not spoil an answer that is complete.
+    let stream = chunk(json!({"role": "assistant", "content": "hi"})) + &end("stop") + "data: {\"usage\":{\"prompt";
+    let (out, finished) = run(spec(CHAT, client), stream.as_bytes(), &[23], End::Clean);
+    assert_eq!((finished.error, finished.answer.text().as_str()), (None, "hi"));
+    assert!(!String::from_utf8(out).unwrap().contains("\"prompt\""));
+}
+
 #[test]
 fn an_error_as_first_event_can_still_become_a_status() {
     for error in

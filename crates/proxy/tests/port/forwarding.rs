@@ -198,6 +198,11 @@ async fn a_request_that_comes_back_to_us_is_refused() {
     let body = request(&[user("hi")], false).to_string();
     let got = port.ask("POST", "/v1/chat/completions", &[("x-metaclaw-hop", "hop-1")], body.clone()).await;
     assert_eq!((got.status, model.count()), (508, 0));
+    // The provider's key, which it carries, is not the agent's; that is not what is wrong.
+    let locked = self::port(&model, Settings { api_key: Some("k".into()), ..Settings::default() }).await;
+    let headers = [("x-metaclaw-hop", "hop-1"), ("authorization", "Bearer sk-up")];
+    let got = locked.ask("POST", "/v1/chat/completions", &headers, body.clone()).await;
+    assert_eq!((got.status, model.count()), (508, 0));
     let got = port.ask("POST", "/v1/chat/completions", &[("x-metaclaw-hop", "another")], body).await;
     assert_eq!(got.status, 200);
 }
@@ -488,4 +493,80 @@ async fn the_journal_tells_who_was_asked_and_when_an_answer_began() {
     assert_eq!((turn.upstream.as_deref(), turn.model_sent.as_deref()), (Some("fake"), Some("big")));
     assert_eq!(turn.upstream_dialect, "openai-chat");
     assert!(turn.error.unwrap().contains("went away"));
+}
+
+#[tokio::test]
+async fn uploads_reach_the_provider_in_their_own_form() {
+    let form = "--x\r\ncontent-disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--x--\r\n";
+    let kind = ("content-type", "multipart/form-data; boundary=x");
+    for api_key in [None, Some("k".to_owned())] {
+        let model = Arc::new(Fake::new(Dialect::Chat));
+        *model.headers.lock().unwrap() =
+            HeaderMap::from_iter([("content-encoding".parse().unwrap(), HeaderValue::from_static("br"))]);
+        let port = port(&model, Settings { api_key: api_key.clone(), ..Settings::default() }).await;
+        for path in ["/v1/files", "/v1/audio/transcriptions", "/v1/images/edits"] {
+            let got = port.ask("POST", path, &[kind, ("content-encoding", "gzip"), ("x-api-key", "k")], form).await;
+            assert_eq!((got.status, got.header("content-encoding")), (200, "br"), "{}", got.text());
+            let call = model.last();
+            assert_eq!(&call.body[..], form.as_bytes());
+            assert_eq!(call.headers["content-type"], kind.1);
+            assert_eq!(call.headers["content-encoding"], "gzip");
+        }
+        for (path, headers, status) in [
+            ("/v1/chat/completions", &[("x-api-key", "k")][..], 415),
+            ("/v1/files", &[("origin", "https://evil.com"), ("x-api-key", "k")], 403),
+            ("/v1/files", &[("sec-fetch-site", "cross-site")], if api_key.is_some() { 401 } else { 415 }),
+        ] {
+            let got = port.ask("POST", path, &[&[kind], headers].concat(), form).await;
+            assert_eq!(got.status, status, "{path} {headers:?}");
+        }
+        assert_eq!(model.count(), 3);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_compressed_unasked_is_told_as_such() {
+    let model = Arc::new(Fake::new(Dialect::Chat));
+    *model.headers.lock().unwrap() =
+        HeaderMap::from_iter([("content-encoding".parse().unwrap(), HeaderValue::from_static("gzip"))]);
+    let port = port(&model, Settings::default()).await;
+    for (status, expected) in [(200, 502), (401, 401), (429, 429)] {
+        for (method, path) in [("POST", "/v1/chat/completions"), ("GET", "/v1/files/x")] {
+            if (status, method) == (200, "GET") {
+                continue;
+            }
+            model.says(Says::Whole(status, "application/json", "\u{1f}\u{8b}sk-1".to_owned()));
+            let got = port.ask(method, path, &[], request(&[user("hi")], false).to_string()).await;
+            assert_eq!((got.status, got.header("content-encoding")), (expected, ""));
+            let told = got.json()["error"]["message"].as_str().unwrap().to_owned();
+            assert!(told.contains("gzip") && !told.contains("sk-1"), "{told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_spelling_of_a_path_leads_round_the_journal() {
+    let model = Arc::new(Fake::new(Dialect::Chat));
+    let port = port(&model, Settings::default()).await;
+    let body = request(&[user("zebrafish")], false).to_string();
+    let odd =
+        ["/v1/./chat/completions", "/v1/chat/completions//", "/v1/%63hat/completions", "/v1//%2e/chat/completion%73/"];
+    for path in odd {
+        let got = port.ask("POST", path, &[], body.clone()).await;
+        assert_eq!((got.status, got.header("x-metaclaw-turn")), (200, "1"), "{path}");
+        assert!(String::from_utf8_lossy(&model.last().body).contains("<metaclaw-context>"), "{path}");
+    }
+    assert_eq!(port.turns().await.len(), odd.len());
+    for path in [
+        "/v1/chat/completions;a=b",
+        "/v1/x/../chat/completions",
+        "/v1/x/%2E%2e/chat/completions",
+        "/v1/chat%2fcompletions",
+    ] {
+        assert_eq!(port.ask("POST", path, &[], body.clone()).await.status, 404, "{path}");
+    }
+    assert_eq!(model.count(), odd.len());
+    // What goes to the provider has the usual spelling too.
+    port.ask("GET", "/v1/./files//%66ile-1", &[], "").await;
+    assert!(matches!(&model.last().endpoint, Endpoint::Other { path, .. } if path == "/files/file-1"));
 }

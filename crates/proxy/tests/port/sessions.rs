@@ -157,6 +157,92 @@ async fn only_the_same_words_up_to_the_last_answer_make_an_unknown_answer_the_se
 }
 
 #[tokio::test]
+async fn a_chat_given_up_is_not_taken_for_a_new_one_with_the_same_opening() {
+    let folder = Arc::new(tempfile::tempdir().unwrap());
+    let mut port = port_with(&chat(), None, Settings::default(), folder.clone()).await;
+    let mut sessions = Vec::new();
+    // With the answers as they were given, and with answers that the agent changes; in memory, and from the journal.
+    for (answer, restart) in [("Fine.", false), ("edited", false), ("Fine.", true)] {
+        for _ in 0..3 {
+            sessions.push(session(&port, &[user("zebrafish")]).await);
+        }
+        if restart {
+            port.store.close().await.unwrap();
+            port = port_with(&chat(), None, Settings::default(), folder.clone()).await;
+        }
+        let mine = sessions.last().unwrap();
+        let mut talk = vec![user("zebrafish")];
+        for turn in 2..5 {
+            talk.extend([assistant(answer), user(&format!("more {turn}"))]);
+            let got = port.chat(&request(&talk, false)).await;
+            assert_eq!((got.session(), got.header("x-metaclaw-turn")), (mine.clone(), &*turn.to_string()), "{answer}");
+        }
+    }
+    sessions.sort();
+    sessions.dedup();
+    assert_eq!(sessions.len(), 9);
+}
+
+#[tokio::test]
+async fn a_chat_with_changed_answers_stays_in_its_session_through_its_tool_calls() {
+    let port = port(&chat(), Settings::default()).await;
+    for _ in 0..3 {
+        session(&port, &[user("sort the files")]).await;
+    }
+    let mine = session(&port, &[user("sort the files")]).await;
+    let mut talk = vec![user("sort the files")];
+    for n in 0..5 {
+        let id = format!("call{n}");
+        let call = json!({"id": id, "type": "function", "function": {"name": "ls", "arguments": "{}"}});
+        talk.push(json!({"role": "assistant", "content": "Fine.", "tool_calls": [call]}));
+        talk.push(json!({"role": "tool", "tool_call_id": id, "content": "x"}));
+        let got = port.chat(&request(&talk, false)).await;
+        assert_eq!((got.session(), got.header("x-metaclaw-turn")), (mine.clone(), "1"), "step {n}");
+    }
+}
+
+#[tokio::test]
+async fn alike_chats_that_are_under_way_together_go_on_in_their_order() {
+    let model = chat();
+    let port = port(&model, Settings::default()).await;
+    session(&port, &[user("hi")]).await;
+    let mut hold = Vec::new();
+    for _ in 0..3 {
+        let (go, held) = tokio::sync::oneshot::channel();
+        let said = Says::Whole(200, "application/json", crate::port::whole(Dialect::Chat, "Fine."));
+        model.says(Says::Later(held, Box::new(said)));
+        hold.push(go);
+    }
+    let first = request(&[user("hi")], false);
+    let together = futures::future::join3(port.chat(&first), port.chat(&first), port.chat(&first));
+    let release = async {
+        crate::port::settle().await;
+        hold.drain(..).for_each(|go| go.send(()).unwrap());
+    };
+    let ((a, b, c), ()) = futures::future::join(together, release).await;
+    let mut begun: Vec<_> = port.turns().await.iter().skip(1).map(|turn| turn.session.clone()).collect();
+    for word in ["one", "two", "three"] {
+        let went = session(&port, &[user("hi"), assistant("Fine."), user(word)]).await;
+        assert_eq!(went, begun.remove(0), "{word}");
+    }
+    assert!([a, b, c].iter().all(|got| got.status == 200));
+}
+
+#[tokio::test]
+async fn an_agent_that_cuts_the_thinking_off_stays_in_its_session() {
+    let (model, folder) = (chat(), Arc::new(tempfile::tempdir().unwrap()));
+    answers(&model, &["<think>Hm, fish.</think>\n\nFine."]);
+    let port = port_with(&model, None, Settings::default(), folder.clone()).await;
+    let one = session(&port, &[user("zebrafish")]).await;
+    port.store.close().await.unwrap();
+    let port = port_with(&model, None, Settings::default(), folder).await;
+    let got = port.chat(&request(&[user("zebrafish"), assistant("Fine."), user("more")], false)).await;
+    assert_eq!((got.session(), got.header("x-metaclaw-turn")), (one, "2"));
+    let sent: Value = serde_json::from_slice(&model.last().body).unwrap();
+    assert!(sent["messages"][0].to_string().contains("<metaclaw-context>"), "{sent}");
+}
+
+#[tokio::test]
 async fn another_agents_conversation_and_its_memory_are_never_taken_over() {
     let (model, folder) = (chat(), Arc::new(tempfile::tempdir().unwrap()));
     let alpha = [("user-agent", "alpha/1"), ("x-memory-scope", "alice-private")];

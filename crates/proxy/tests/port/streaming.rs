@@ -380,3 +380,68 @@ async fn a_whole_answer_that_breaks_off_is_told_as_such() {
     assert!(told.contains("connection reset") && !told.contains("JSON"), "{told}");
     assert!(port.turns().await[0].error.as_deref().unwrap().contains("connection reset"));
 }
+
+#[tokio::test]
+async fn a_key_in_an_error_in_the_middle_of_a_stream_stays_here() {
+    let error = r#"{"error":{"message":"overloaded sk-fake-canary","code":"sk-fake-canary"}}"#;
+    let odd = "no account for sk-fake-canary";
+    for path in ["/v1/chat/completions", "/v1/messages", "/v1/responses"] {
+        for upstream in Dialect::ALL {
+            for (event, data) in [("", error), ("event: error\n", error), ("", odd)] {
+                let model = Arc::new(Fake { secret: Some("sk-fake-canary"), ..Fake::new(upstream) });
+                let provider = model.streams();
+                let port = port(&model, Settings { keepalive: None, ..Settings::default() }).await;
+                let begin = match upstream {
+                    Dialect::Chat => chunk("one"),
+                    Dialect::Messages => "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"content\":[]}}\n\nevent: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"one\"}}\n\n".into(),
+                    Dialect::Responses => "event: response.created\ndata: {\"type\":\"response.created\",\"sequence_number\":0,\"response\":{\"id\":\"r\",\"status\":\"in_progress\",\"output\":[]}}\n\nevent: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":1,\"output_index\":0,\"content_index\":0,\"delta\":\"one\"}\n\n".into(),
+                };
+                provider.unbounded_send(Ok(begin)).unwrap();
+                // The error comes in two pieces, cut in the middle of the key.
+                let told = format!("{event}data: {data}\n\n");
+                let (head, tail) = told.split_at(told.find("canary").unwrap());
+                provider.unbounded_send(Ok(head.to_owned().into())).unwrap();
+                provider.unbounded_send(Ok(tail.to_owned().into())).unwrap();
+                drop(provider);
+                let (status, mut body) = open(&port, path).await;
+                assert_eq!(status, 200);
+                let mut all = Vec::new();
+                while let Some(more) = next(&mut body).await {
+                    all.extend_from_slice(&more);
+                }
+                let text = String::from_utf8(all).unwrap();
+                let row = port.turns().await[0].error.clone().unwrap();
+                assert!(text.contains("one") && !text.contains("canary"), "{upstream} {path}: {text}");
+                assert!(!row.contains("canary") && (data == odd || text.contains("[key]")), "{row}: {text}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_forgets_the_end_marker_and_hangs_does_not_hold_the_end_back() {
+    let all = finish();
+    let text = String::from_utf8_lossy(&all).into_owned();
+    let complete = text.strip_suffix("data: [DONE]\n\n").unwrap().to_owned();
+    for (path, end) in [
+        ("/v1/messages", "message_stop"),
+        ("/v1/responses", "response.completed"),
+        ("/v1/chat/completions", "\"stop\""),
+    ] {
+        let model = chat();
+        let provider = model.streams();
+        let port = port(&model, Settings::default()).await;
+        provider.unbounded_send(Ok(chunk("one"))).unwrap();
+        provider.unbounded_send(Ok(complete.clone().into())).unwrap();
+        let (_, mut body) = open(&port, path).await;
+        let mut all = Vec::new();
+        while let Some(more) = next(&mut body).await {
+            all.extend_from_slice(&more);
+        }
+        let text = String::from_utf8(all).unwrap();
+        assert!(text.contains(end) && !text.contains("error"), "{text}");
+        let turn = &port.turns().await[0];
+        assert_eq!((turn.outcome, turn.usage.output), (Outcome::Ok, Some(2)));
+        drop(provider);
+    }
+}

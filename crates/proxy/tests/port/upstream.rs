@@ -221,3 +221,17 @@ fn only_what_identifies_counts_as_a_secret() {
     let model = HttpModel::new(config.upstream().unwrap(), http_client(&config).unwrap(), patience, "hop").unwrap();
     assert_eq!(model.secrets(), ["sk-or"]);
 }
+
+#[tokio::test]
+async fn an_upload_keeps_its_form_and_everything_else_is_json() {
+    let provider = Provider::start().await;
+    let model = model(&provider.base, "");
+    let mut headers = HeaderMap::new();
+    headers.insert("content-type", HeaderValue::from_static("multipart/form-data; boundary=x"));
+    let endpoint = Endpoint::Other { method: Method::POST, path: "/files".to_owned() };
+    model.send(Call { endpoint, headers, ..call(&model) }).await.unwrap();
+    model.send(call(&model)).await.unwrap();
+    let seen = provider.seen.lock().unwrap();
+    assert_eq!(seen[0].1["content-type"], "multipart/form-data; boundary=x");
+    assert_eq!(seen[1].1["content-type"], "application/json");
+}
