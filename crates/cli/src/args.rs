@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Exit codes, shown under every long help.
@@ -182,7 +183,7 @@ pub(crate) struct Config {
     #[command(subcommand)]
     pub verb: Option<ConfigVerb>,
     /// Setting to read, for example llm.model_id
-    #[arg(value_name = "KEY")]
+    #[arg(value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
     pub key: Option<String>,
     /// New value; "-" reads it from standard input
     #[arg(value_name = "VALUE", allow_hyphen_values = true)]
@@ -208,6 +209,7 @@ pub(crate) enum ConfigVerb {
     /// One setting
     Get {
         /// For example llm.model_id
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         key: String,
         /// Show the value even if it is a secret
         #[arg(long)]
@@ -218,6 +220,7 @@ pub(crate) enum ConfigVerb {
     /// Remove one setting from the file, so that its default counts again
     Unset {
         /// For example skills.top_k
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         key: String,
     },
     /// Where the file is
@@ -229,6 +232,7 @@ pub(crate) enum ConfigVerb {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ConfigSet {
     /// For example llm.model_id
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub key: String,
     /// New value. Secrets do not go here: use a flag below or leave it out to be asked
     #[arg(allow_hyphen_values = true, conflicts_with_all = ["stdin", "from_env", "from_file"])]
@@ -258,6 +262,7 @@ pub(crate) enum SkillsVerb {
     /// One skill, whole
     Show {
         /// Its name
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         name: String,
     },
     /// What would be added to a message with these words, and why
@@ -282,22 +287,25 @@ pub(crate) enum SkillsVerb {
     /// Take a skill out of the library; `skills undo` brings it back
     Remove {
         /// Its name
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         name: String,
     },
     /// Use a skill again
     Enable {
         /// Its name
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         name: String,
     },
     /// Keep a skill but do not use it
     Disable {
         /// Its name
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         name: String,
     },
     /// What changed in the library, newest first
     Log {
         /// How many changes
-        #[arg(short, long, visible_alias = "limit", default_value_t = 10)]
+        #[arg(short, long, visible_alias = "limit", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
         n: u32,
     },
     /// Take back the last change of the library
@@ -501,7 +509,7 @@ pub(crate) struct MemoryEditing {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Sessions {
     /// How many
-    #[arg(short = 'n', long, default_value_t = 20)]
+    #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
     /// Only this agent's
     #[arg(long)]
@@ -514,10 +522,10 @@ pub(crate) struct Turns {
     #[command(subcommand)]
     pub verb: Option<TurnsVerb>,
     /// Only this session's
-    #[arg(short, long)]
+    #[arg(short, long, value_parser = session_id)]
     pub session: Option<String>,
     /// How many
-    #[arg(short = 'n', long, default_value_t = 20)]
+    #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
 }
 
@@ -526,6 +534,7 @@ pub(crate) enum TurnsVerb {
     /// One turn: what was said, what was added and why, what came back
     Show {
         /// Its id, or "last"
+        #[arg(value_parser = turn_id)]
         id: String,
         /// Print the request's bytes instead: as the agent sent it, or as it went to the provider
         #[arg(long, value_enum, value_name = "FORM")]
@@ -539,6 +548,28 @@ pub(crate) enum RequestForm {
     Sent,
     /// As it went to the provider
     Forwarded,
+}
+
+/// A turn as `turns` lists it.
+fn turn_id(text: &str) -> Result<String, String> {
+    let known = text == "last" || text.parse::<i64>().is_ok_and(|id| id > 0);
+    if known {
+        Ok(text.to_owned())
+    } else {
+        Err("a turn is the number that `metaclaw turns` shows, or \"last\"".into())
+    }
+}
+
+/// Longer than any id of a session.
+const LONGEST_SESSION: usize = 4096;
+
+/// A session as `sessions` lists it.
+fn session_id(text: &str) -> Result<String, String> {
+    match text.len() {
+        0 => Err("a session has a name; `metaclaw sessions` lists them".into()),
+        1..=LONGEST_SESSION => Ok(text.to_owned()),
+        _ => Err(format!("no session has a name of more than {LONGEST_SESSION} bytes")),
+    }
 }
 
 #[cfg(test)]
@@ -588,6 +619,27 @@ mod tests {
         assert_eq!(said(&["metaclaw", "dance"]).exit_code(), 2);
         assert_eq!(said(&["metaclaw", "start", "--mode", "fast"]).exit_code(), 2);
         assert_eq!(said(&["metaclaw", "--help"]).exit_code(), 0);
+        let long = "s".repeat(LONGEST_SESSION + 1);
+        let wrong: &[&[&str]] = &[
+            &["skills", "show", ""],
+            &["skills", "remove", ""],
+            &["skills", "enable", ""],
+            &["skills", "disable", ""],
+            &["skills", "log", "-n", "0"],
+            &["config", ""],
+            &["config", "get", ""],
+            &["config", "set", "", "x"],
+            &["config", "unset", ""],
+            &["turns", "show", ""],
+            &["turns", "show", "abc"],
+            &["turns", "--limit", "0"],
+            &["turns", "--session", ""],
+            &["turns", "--session", &long],
+            &["sessions", "-n", "0"],
+        ];
+        for words in wrong {
+            assert_eq!(said(&[&["metaclaw"], *words].concat()).exit_code(), 2, "{words:?}");
+        }
         insta::assert_snapshot!(said(&["metaclaw", "start", "--mode", "fast"]), @r"
         error: invalid value 'fast' for '--mode <MODE>'
           [possible values: auto, rl, skills_only]

@@ -35,7 +35,7 @@ pub use file::{apply, create, get, set, unset};
 pub use first::{Answers, first_config};
 pub use home::Home;
 pub use listen::Listen;
-pub use load::{Loaded, Shown, Source, load, load_with, parse};
+pub use load::{Loaded, Shown, Source, load, load_with, parse, read_text};
 pub use preset::{Door, Preset, preset, presets};
 pub use secret::{LocalSecrets, Reference, Secret, SecretMap, Secrets, generate_key};
 pub use table::{

@@ -2,12 +2,12 @@
 //! answers are finished, what is left is cut and recorded, the journal is closed, the lock freed, all within ten seconds.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use config::{ConfigError, Home};
 use serde_json::json;
 use store::Store;
@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::bus::Bus;
 use crate::core::{Core, End, Inner, Overrides, Reading};
+use crate::files::Files;
 use crate::lock::{Asked, Holder, HomeLock, LockError};
 use crate::logs::LogControl;
 use crate::remember::{self, Memories};
@@ -158,7 +159,8 @@ impl Engine {
         home.ensure().map_err(|source| StartError::Home { path: home.dir().to_path_buf(), source })?;
         let mut lock = take(&home).await?;
         let config_path = options.config.clone().unwrap_or_else(|| home.config_path());
-        let reading = first_reading(&config_path, &options)?;
+        let files = Files::default();
+        let reading = first_reading(&files, &config_path, &options).await?;
         let config = reading.loaded.config.clone();
         let warnings = crate::run::warnings(&reading);
         options.log.mask(crate::run::secrets(&config));
@@ -211,6 +213,7 @@ impl Engine {
             log: options.log.clone(),
             end,
             stopping: AtomicBool::new(false),
+            unrecorded: ArcSwapOption::empty(),
         });
         let core = Core(Arc::new(Inner {
             home: home.clone(),
@@ -224,6 +227,7 @@ impl Engine {
             writable: OnceCell::new(),
             run: Some(Arc::clone(&run)),
             changing: Mutex::new(()),
+            files,
         }));
         let router = api::router(core.clone());
         let mut engine = Self {
@@ -323,13 +327,18 @@ impl Engine {
         let agent_port = proxy::Proxy::new(deps);
         let _ = run.agents.set(Arc::clone(&agent_port));
         self.proxy_tasks.spawn(Arc::clone(&agent_port).end_idle_sessions());
-        self.tasks.spawn(forward(heard, run.bus.clone(), self.cancel.clone()));
+        self.tasks.spawn(forward(heard, Arc::clone(&self.run), self.cancel.clone()));
         self.tasks.spawn(changes::config(self.core.clone(), self.cancel.clone()));
         let socket = self.core.home().socket_path();
         self.tasks.spawn(changes::socket(socket, self.router.clone(), run.control.clone(), self.cancel.clone()));
         let bus = run.bus.clone();
         self.core.library().watch(&self.tasks, self.cancel.clone(), move |report| {
-            tracing::info!(added = ?report.added, changed = ?report.changed, removed = ?report.removed, "skills changed");
+            let names = [&report.added, &report.changed, &report.removed];
+            if names.iter().all(|names| names.is_empty()) {
+                tracing::info!("skill files with faults changed; see: metaclaw skills validate");
+            } else {
+                tracing::info!(added = ?report.added, changed = ?report.changed, removed = ?report.removed, "skills changed");
+            }
             bus.keep("skills_changed", json!(report));
         });
         serve::tcp(listener, agent_port.router(), &self.agent);
@@ -431,8 +440,9 @@ impl std::fmt::Debug for Engine {
 }
 
 /// The settings to start with. Without a file a first one is written: nothing chosen, but with a key for the proxy.
-fn first_reading(path: &std::path::Path, options: &StartOptions) -> Result<Reading, StartError> {
-    match crate::core::read(path, &options.overrides) {
+async fn first_reading(files: &Files, path: &Path, options: &StartOptions) -> Result<Reading, StartError> {
+    let overrides = options.overrides.clone();
+    match files.config(path, move |path| crate::core::read(path, &overrides)).await {
         Err(ConfigError::Missing { .. }) => {
             config::create(path, &crate::setup::first_text(&*options.clock))?;
             Ok(crate::core::read(path, &options.overrides)?)
@@ -481,7 +491,8 @@ fn library(dir: PathBuf) -> skills::Library {
 }
 
 /// Carries the proxy's events to the bus. Turns are kept as turns; the rare ones are kept as events.
-async fn forward(mut heard: broadcast::Receiver<proxy::Event>, bus: Bus, ending: CancellationToken) {
+async fn forward(mut heard: broadcast::Receiver<proxy::Event>, run: Arc<Run>, ending: CancellationToken) {
+    let bus = &run.bus;
     loop {
         let event = tokio::select! {
             biased;
@@ -500,7 +511,10 @@ async fn forward(mut heard: broadcast::Receiver<proxy::Event>, bus: Bus, ending:
         match event {
             proxy::Event::TurnFinished(_) => bus.tell("turn_finished", data),
             proxy::Event::SessionEnded { .. } => bus.tell("session_ended", data),
-            proxy::Event::JournalFailed { .. } => bus.tell("journal_failed", data),
+            proxy::Event::JournalFailed { error, .. } => {
+                run.unrecorded.store(Some(Arc::new(error)));
+                bus.tell("journal_failed", data);
+            }
             proxy::Event::JournalRecovered => bus.keep("journal_recovered", data),
             proxy::Event::FallbackUsed { .. } => bus.keep("fallback_used", data),
         }

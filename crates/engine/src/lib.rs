@@ -10,6 +10,7 @@ mod diff;
 mod doctor;
 mod doors;
 mod engine;
+mod files;
 pub mod health;
 pub mod lock;
 pub mod logs;

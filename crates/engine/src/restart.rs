@@ -9,9 +9,8 @@ use crate::core::{Core, sentence};
 /// Reads the config as the next start will, and tries every address that start would need and this run does not hold.
 pub(crate) async fn check(core: &Core) -> Result<(), Problem> {
     let run = core.running()?;
-    let (path, overrides) = (core.config_path().to_path_buf(), core.0.overrides.clone());
-    let read =
-        tokio::task::spawn_blocking(move || crate::core::read(&path, &overrides)).await.map_err(Problem::internal)?;
+    let overrides = core.0.overrides.clone();
+    let read = core.files().config(core.config_path(), move |path| crate::core::read(path, &overrides)).await;
     let config = match read {
         Ok(reading) => reading.loaded.config,
         // The next start writes a first one.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use config::{Config, Loaded};
 use serde_json::json;
 use tokio::sync::watch;
@@ -42,6 +42,17 @@ pub(crate) struct Run {
     pub(crate) log: LogControl,
     pub(crate) end: watch::Sender<Option<End>>,
     pub(crate) stopping: AtomicBool,
+    pub(crate) agent_port: OnceLock<Arc<proxy::Proxy>>,
+    /// Why the last turn that is not in the journal is not there.
+    pub(crate) unrecorded: ArcSwapOption<String>,
+}
+
+/// Why turns do not get into the journal.
+pub(crate) struct JournalTrouble {
+    /// What is the matter.
+    pub(crate) what: String,
+    /// What to do.
+    pub(crate) todo: String,
 }
 
 impl Run {
@@ -114,6 +125,13 @@ impl Run {
             }
             return;
         }
+        if let Some(held) = &now.held {
+            if before.held.as_ref().is_none_or(|known| known.lost != held.lost) {
+                tracing::warn!("{held}");
+                self.bus.keep("config_held", json!({ "lost": held.lost }));
+            }
+            return;
+        }
         if changed.is_empty() && before.problem.is_none() {
             return;
         }
@@ -175,6 +193,31 @@ impl Core {
 
     fn other_holder(&self) -> Option<crate::lock::Holder> {
         crate::lock::holder(&self.home().lock_path()).flatten().filter(|holder| holder.config == self.config_path())
+    }
+
+    /// Why finished turns do not get into the journal at the moment.
+    pub(crate) fn journal_trouble(&self) -> Option<JournalTrouble> {
+        let run = self.running().ok()?;
+        let store = self.0.journal.get()?.as_ref()?;
+        let failing = run.agents.get().is_some_and(|port| port.is_journal_failing());
+        let stalled = store.stalled();
+        let what = match (failing, &stalled) {
+            (false, None) => return None,
+            (false, Some(_)) => "Finished turns wait beside the journal until it can be written",
+            (true, _) => "Finished turns do not get into the journal; agents are still served",
+        };
+        let why = match stalled {
+            Some(error) => error.to_string(),
+            None => run
+                .unrecorded
+                .load()
+                .as_deref()
+                .cloned()
+                .unwrap_or_else(|| "the last one could not be written".to_owned()),
+        };
+        let todo =
+            "When it can be written again, the journal goes on by itself. What happened: metaclaw logs".to_owned();
+        Some(JournalTrouble { what: format!("{what}: {why}."), todo })
     }
 
     /// The state of the service and of its home.
@@ -240,7 +283,12 @@ impl Core {
             config: self.config_path().display().to_string(),
             log: Some(self.log_path().display().to_string()),
             config_problem: reading.problem.clone(),
-            warnings: warnings(&reading),
+            warnings: self
+                .journal_trouble()
+                .map(|trouble| format!("{} {}", trouble.what, trouble.todo))
+                .into_iter()
+                .chain(warnings(&reading))
+                .collect(),
             later: later(&reading.loaded),
             restart_for: run.map(|run| run.restart_for(&reading.loaded)).unwrap_or_default(),
         }
@@ -252,7 +300,8 @@ pub(crate) fn warnings(reading: &Reading) -> Vec<String> {
         let fix = finding.fix.as_deref().map(|fix| format!(" ({fix})")).unwrap_or_default();
         format!("config.yaml line {}: {}: {}{fix}", finding.line, finding.key, finding.message)
     };
-    reading.findings.iter().filter(|finding| finding.severity == "warning" && finding.line > 0).map(warning).collect()
+    let odd = reading.findings.iter().filter(|finding| finding.severity == "warning" && finding.line > 0).map(warning);
+    reading.held.iter().map(|held| crate::core::sentence(held)).chain(odd).collect()
 }
 
 /// What was asked for and does nothing yet: the mode, and features that the file switches on.

@@ -1,7 +1,7 @@
 //! The first run as data: how far the setup is, and answers that become edits of the config file. Keys that are not
 //! answered stay as they are; a new file begins with comments and a generated proxy key.
 
-use config::{AuthMethod, Config, Edit};
+use config::{AuthMethod, Config, ConfigError, Edit};
 use serde_json::{Map, Value};
 
 use crate::api::{Problem, SettingChange, SetupAnswers, SetupReport, SetupState};
@@ -40,7 +40,7 @@ pub(crate) fn state(core: &Core) -> Result<SetupState, Problem> {
         configured: missing.is_none(),
         missing,
         config: path.display().to_string(),
-        exists: path.exists(),
+        exists: !reading.missing,
         provider: reading.loaded.source("llm.provider").map(|_| config.llm.provider.clone()),
         model_id: config.llm.model_id.clone(),
         api_base: config.llm.api_base.clone(),
@@ -56,12 +56,17 @@ pub(crate) fn state(core: &Core) -> Result<SetupState, Problem> {
 /// Writes the answers, or says what they would change.
 pub(crate) async fn answer(core: &Core, asked: SetupAnswers) -> Result<SetupReport, Problem> {
     let path = core.config_path().to_path_buf();
-    let created = !path.exists();
+    let text = match core.files().config(&path, config::read_text).await {
+        Ok(text) => Some(text),
+        Err(ConfigError::Missing { .. }) => None,
+        Err(error) => return Err(Problem::invalid(crate::core::sentence(&error))),
+    };
+    let created = text.is_none();
     let mut answers = Vec::new();
     flatten(&asked.answers, "", &mut answers);
     let current = core.config();
     let edits = edits(answers, if created { None } else { Some(&current) })?;
-    let before = if created { first_text(&**core.clock()) } else { read(&path)? };
+    let before = text.unwrap_or_else(|| first_text(&**core.clock()));
     let (after, changes) = config::edit_text(&before, &path, &edits).map_err(|error| edit_problem(&error))?;
     let mut loaded = config::parse(&after, &path).map_err(|error| Problem::invalid(crate::core::sentence(&error)))?;
     let base = path.parent().unwrap_or(&path);
@@ -91,9 +96,10 @@ pub(crate) async fn answer(core: &Core, asked: SetupAnswers) -> Result<SetupRepo
     core.home()
         .ensure()
         .map_err(|error| crate::api::problem::io(&format!("{} cannot be made", core.home().dir().display()), &error))?;
+    let named: Vec<String> = edits.iter().map(|edit| edit.key().to_owned()).collect();
     let write = move || if created { config::create(&path, &after) } else { config::apply(&path, &edits).map(|_| ()) };
-    tokio::task::spawn_blocking(write).await.map_err(Problem::internal)?.map_err(|error| edit_problem(&error))?;
-    core.reload().await;
+    core.write_config(write).await?;
+    core.reload(&named.iter().map(String::as_str).collect::<Vec<_>>()).await;
     report.written = true;
     Ok(report)
 }
@@ -105,11 +111,6 @@ pub(crate) fn first_text(clock: &dyn proxy::Clock) -> String {
         eight.copy_from_slice(&clock.random().to_le_bytes());
     }
     config::first_config(&config::Answers::default(), &random)
-}
-
-fn read(path: &std::path::Path) -> Result<String, Problem> {
-    std::fs::read_to_string(path)
-        .map_err(|error| crate::api::problem::io(&format!("{} cannot be read", path.display()), &error))
 }
 
 /// Nested answers as dotted keys, in order.

@@ -6,11 +6,14 @@ use std::time::{Duration, SystemTime};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::core::Core;
+use crate::core::{Core, Held};
 use crate::serve::Lifeline;
 
 /// How often the config file is looked at.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// How often it is looked at while it does not answer.
+const SILENT: Duration = Duration::from_secs(20);
 
 /// What tells one version of a file from the next.
 pub(crate) type Mark = Option<(SystemTime, u64, u64)>;
@@ -26,14 +29,20 @@ pub(crate) fn mark(path: &Path) -> Mark {
 
 /// Rereads the config file whenever it changes, until `ending`.
 pub(crate) async fn config(core: Core, ending: CancellationToken) {
-    let path = core.config_path().to_path_buf();
+    let mut silent = false;
     loop {
         tokio::select! {
             () = ending.cancelled() => return,
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(if silent { SILENT } else { LOOK }) => {}
         }
-        if mark(&path) != core.reading().mark {
-            core.reload().await;
+        let path = core.config_path().to_path_buf();
+        let found = core.files().ask(move || mark(&path)).await;
+        let again = silent;
+        silent = found.is_err();
+        let reading = core.reading();
+        let held = reading.held.as_ref().is_some_and(Held::is_over);
+        if again || held || found != Ok(reading.mark) {
+            core.reload(&[]).await;
         }
     }
 }

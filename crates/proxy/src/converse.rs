@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::Proxy;
 use crate::conversation::Conversation;
-use crate::forward::{Head, Question, collect_answer, error_response};
+use crate::forward::{Question, collect_answer, error_response};
 use crate::gate::Pass;
 use crate::identify::{Who, automatic_id, identify, session_number};
 use crate::inject;
@@ -24,7 +24,7 @@ use crate::model::{Endpoint, Route};
 use crate::record::{Ending, Record, Recorded, micros};
 use crate::sessions::Place;
 use crate::settings::Settings;
-use crate::stream::{AgentStream, Beginning, Begun, Failure, Flow};
+use crate::stream::{AgentStream, Beginning, Begun, Failure, Flow, STOPPED};
 
 /// The session a request belongs to.
 pub const SESSION_HEADER: &str = "x-metaclaw-session";
@@ -214,29 +214,38 @@ impl Turn {
         let (spec, tags) = (self.spec(), self.tags());
         let Self { proxy, settings, question, mut record, .. } = self;
         let client = question.client();
-        let (head, result) = question.ask(&proxy, &route).await;
-        record.asked(&head);
-        let Head { mut headers, .. } = head;
-        let (answer, weight_version) = match result {
-            Ok(answering) => {
-                record.first_byte();
-                let upstream = answering.dialect;
-                let custom_tools = custom_tools(&question, upstream);
-                let spec = RelaySpec { upstream, custom_tools, ..spec };
-                let body = collect_answer(answering.reply.body, settings.stream_idle).await;
-                let answer = body
-                    .map_err(|reason| (broken(reason), None))
-                    .and_then(|body| relay_whole(&spec, &body).map_err(|error| (error, failed_run(&spec, &body))));
-                let answer = answer.map_err(|(mut error, run)| {
-                    error.message = answering.conceal.text(error.message);
-                    if run.is_some() {
-                        error.status = 200;
-                    }
-                    Failure { error, raw: run.map(|run| answering.conceal.bytes(run)) }
-                });
-                (answer, answering.reply.weight_version)
+        let cancel = proxy.deps.cancel.clone();
+        let mut headers = HeaderMap::new();
+        let mut weight_version = None;
+        let answering = async {
+            let (head, result) = question.ask(&proxy, &route).await;
+            record.asked(&head);
+            headers = head.headers;
+            let answering = result?;
+            record.first_byte();
+            weight_version = answering.reply.weight_version;
+            let upstream = answering.dialect;
+            let custom_tools = custom_tools(&question, upstream);
+            let spec = RelaySpec { upstream, custom_tools, ..spec };
+            let body = collect_answer(answering.reply.body, settings.stream_idle).await;
+            let answer = body
+                .map_err(|reason| (broken(reason), None))
+                .and_then(|body| relay_whole(&spec, &body).map_err(|error| (error, failed_run(&spec, &body))));
+            answer.map_err(|(mut error, run)| {
+                error.message = answering.conceal.text(error.message);
+                if run.is_some() {
+                    error.status = 200;
+                }
+                Failure { error, raw: run.map(|run| answering.conceal.bytes(run)) }
+            })
+        };
+        let (answer, failed) = tokio::select! {
+            biased;
+            answer = answering => (answer, Outcome::Error),
+            () = cancel.cancelled() => {
+                let error = ApiError::new(503, ErrorKind::Overloaded, STOPPED);
+                (Err(Failure::from(error)), Outcome::Cut)
             }
-            Err(failure) => (Err(failure), None),
         };
         match answer {
             Ok((body, answer)) => {
@@ -251,7 +260,7 @@ impl Turn {
             }
             Err(failure) => {
                 let ending = Ending {
-                    outcome: Outcome::Error,
+                    outcome: failed,
                     status: failure.error.status,
                     error: Some(failure.error.message.clone()),
                     answer: None,

@@ -23,6 +23,8 @@ use crate::forward::Head;
 use crate::model::{BodyError, ReplyBody};
 use crate::record::{Closing, Ending, Record, Recorded};
 
+/// What agents are told whose answers still run when the service has to end.
+pub(crate) const STOPPED: &str = "MetaClaw is being stopped";
 /// How long the provider may take after the end of its answer to tell the usage that was asked for.
 const USAGE_GRACE: Duration = Duration::from_millis(500);
 /// How long the end marker of an answer may take that is otherwise complete.
@@ -246,7 +248,7 @@ impl AgentStream {
 
     /// Tells the agent that nothing more will come.
     fn stop(&mut self) {
-        let reason = "MetaClaw is being stopped".to_owned();
+        let reason = STOPPED.to_owned();
         if matches!(self.stage, Stage::Flowing(_)) {
             self.end(End::Cut { reason }, false);
         } else {

@@ -243,6 +243,11 @@ impl Store {
         &self.shared.path
     }
 
+    /// Why the database cannot be written at the moment, if so. Turns that were set aside wait for it.
+    pub fn stalled(&self) -> Option<Error> {
+        self.shared.stalled()
+    }
+
     /// Takes a finished turn. When this returns, a killed process does not lose it; its number comes with the commit.
     pub async fn keep(&self, turn: NewTurn, body: Bytes) -> Result<Kept> {
         self.hand_in(turn, body, false).await

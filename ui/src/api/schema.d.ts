@@ -1750,7 +1750,7 @@ export interface components {
             ui_url?: string | null;
             /** @description Version of the program that answers. */
             version: string;
-            /** @description What the config file makes us warn about. */
+            /** @description What needs the person: turns that do not get into the journal, and what is odd in the config file. */
             warnings: string[];
         };
         /** @description Tokens as the provider counted them; absent where it did not say. */

@@ -86,9 +86,10 @@ pub struct Settings {
     responses((status = 200, body = Settings), (status = "default", body = Problem)))]
 pub(super) async fn list(State(core): State<Core>) -> Json<Settings> {
     let (loaded, findings) = core.read_config();
+    let exists = !core.reading().missing;
     let settings = config::keys().iter().map(|key| setting(key, &loaded)).collect();
     let path = core.config_path();
-    Json(Settings { path: path.display().to_string(), exists: path.exists(), settings, findings })
+    Json(Settings { path: path.display().to_string(), exists, settings, findings })
 }
 
 /// Keys whose change counts from the next start.
@@ -250,7 +251,7 @@ pub(super) async fn validate(
     let path = core.config_path();
     let read = match check.text {
         Some(text) => config::parse(&text, path),
-        None => config::load(path),
+        None => core.files().config(path, config::load).await,
     };
     match read {
         Err(config::ConfigError::Missing { file }) => {

@@ -102,7 +102,7 @@ pub struct Status {
     pub log: Option<String>,
     /// Why the config file, as it stands now, is not in use; the last good one is.
     pub config_problem: Option<String>,
-    /// What the config file makes us warn about.
+    /// What needs the person: turns that do not get into the journal, and what is odd in the config file.
     pub warnings: Vec<String>,
     /// What is asked for but comes with a later release.
     pub later: Vec<Later>,
