@@ -42,7 +42,6 @@ pub(crate) struct Run {
     pub(crate) log: LogControl,
     pub(crate) end: watch::Sender<Option<End>>,
     pub(crate) stopping: AtomicBool,
-    pub(crate) agent_port: OnceLock<Arc<proxy::Proxy>>,
     /// Why the last turn that is not in the journal is not there.
     pub(crate) unrecorded: ArcSwapOption<String>,
 }
