@@ -25,6 +25,9 @@ use crate::knowledge::Knowledge;
 use crate::sessions::End;
 use crate::settings::Settings;
 
+/// How often it is looked whether a database that could not be written can be written again.
+const RECOVERY: Duration = Duration::from_millis(500);
+
 /// A request under way.
 pub(crate) struct Record {
     proxy: Arc<Proxy>,
@@ -301,10 +304,29 @@ async fn committed(
             }
             proxy.emit(Event::TurnFinished(finished));
         }
-        Err(error) => failing(&proxy, &session, &error),
+        Err(error) => {
+            failing(&proxy, &session, &error);
+            recovery(&proxy).await;
+        }
     }
     if done {
         proxy.end_session(&session, EndReason::Explicit).await;
+    }
+}
+
+/// Where turns wait in the spool because the database cannot be written: waits until they are in, and says so.
+async fn recovery(proxy: &Proxy) {
+    let mut waited = false;
+    while proxy.deps.store.stalled().is_some() {
+        waited = true;
+        tokio::select! {
+            () = proxy.deps.cancel.cancelled() => return,
+            () = tokio::time::sleep(RECOVERY) => {}
+        }
+    }
+    if waited && proxy.journal_failing.swap(false, Ordering::Relaxed) {
+        tracing::info!("the journal takes turns again");
+        proxy.emit(Event::JournalRecovered);
     }
 }
 
