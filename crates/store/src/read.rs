@@ -1,7 +1,7 @@
 //! Turns read back: lists, one turn, its request body, a session's injected blocks, and where a conversation state was seen.
 
 use sqlx::sqlite::SqliteRow;
-use sqlx::{QueryBuilder, Row as _, Sqlite};
+use sqlx::{QueryBuilder, Row as _, Sqlite, SqlitePool};
 
 use bytes::Bytes;
 
@@ -238,7 +238,8 @@ impl Store {
     /// Where an agent's conversations had this state, newest first; which of them have gone on from it.
     pub async fn session_by_state(&self, state: u128, agent: &str) -> Result<Vec<StateMatch>> {
         let query = sqlx::query(concat!(matches!(), "WHERE t.state = ? AND t.agent = ? ORDER BY t.id DESC LIMIT 64"));
-        self.matches(query.bind(state.to_be_bytes().to_vec()).bind(agent)).await
+        let query = query.bind(state.to_be_bytes().to_vec()).bind(agent);
+        self.matches(query, self.settled_at(state).await).await
     }
 
     /// Where an agent got the answer with this id (OpenAI Responses), newest first.
@@ -249,14 +250,15 @@ impl Store {
             "WHERE t.dialect = 'openai-responses' AND json_valid(t.answer) AND json_extract(t.answer, '$.id') = ?
                AND t.agent = ? ORDER BY t.id DESC LIMIT 64"
         ));
-        self.matches(query.bind(answer).bind(agent)).await
+        self.matches(query.bind(answer).bind(agent), self.settled().await).await
     }
 
     async fn matches(
         &self,
         query: sqlx::query::Query<'_, Sqlite, sqlx::sqlite::SqliteArguments>,
+        readers: &SqlitePool,
     ) -> Result<Vec<StateMatch>> {
-        let rows = query.fetch_all(self.settled().await).await;
+        let rows = query.fetch_all(readers).await;
         let found = |row: &SqliteRow| {
             Ok(StateMatch {
                 session: row.try_get("session")?,

@@ -1,6 +1,8 @@
 //! Opening and closing the database, and the handle everybody holds. Writes go to the one writer task, finished turns through
 //! the spool; reads go to a small pool.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -91,6 +93,8 @@ pub(crate) struct Shared {
     pub(crate) spool: Option<Spool>,
     /// Turns handed to the writer that it has not done with.
     pub(crate) unsettled: AtomicUsize,
+    /// The conversation states that those turns came from and came to, and how many did.
+    pub(crate) unsettled_states: Mutex<HashMap<u128, usize>>,
     /// Why the database cannot be written at the moment.
     pub(crate) stalled: Mutex<Option<Error>>,
     pub(crate) tracker: TaskTracker,
@@ -113,6 +117,10 @@ impl Shared {
         Error::from_sqlx(&self.path, error)
     }
 
+    fn unsettled_states(&self) -> MutexGuard<'_, HashMap<u128, usize>> {
+        self.unsettled_states.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn ops(&self) -> Result<&mpsc::Sender<Op>> {
         let reason = || "it was opened for reading".to_owned();
         self.ops.as_ref().ok_or_else(|| Error::ReadOnly { path: self.path.clone(), reason: reason() })
@@ -126,18 +134,36 @@ impl Shared {
 
 /// A turn that the writer has not done with yet.
 #[derive(Debug)]
-pub(crate) struct Unsettled(Arc<Shared>);
+pub(crate) struct Unsettled {
+    shared: Arc<Shared>,
+    states: [Option<u128>; 2],
+}
 
 impl Unsettled {
-    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared>, turn: &NewTurn) -> Self {
+        let states = [turn.prior_state, turn.state_hash];
+        let mut counts = shared.unsettled_states();
+        for state in states.into_iter().flatten() {
+            *counts.entry(state).or_default() += 1;
+        }
+        drop(counts);
         shared.unsettled.fetch_add(1, Ordering::AcqRel);
-        Self(Arc::clone(shared))
+        Self { shared: Arc::clone(shared), states }
     }
 }
 
 impl Drop for Unsettled {
     fn drop(&mut self) {
-        self.0.unsettled.fetch_sub(1, Ordering::AcqRel);
+        self.shared.unsettled.fetch_sub(1, Ordering::AcqRel);
+        let mut counts = self.shared.unsettled_states();
+        for state in self.states.into_iter().flatten() {
+            if let Entry::Occupied(mut count) = counts.entry(state) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
+        }
     }
 }
 
@@ -182,6 +208,7 @@ impl Store {
             deletions: AtomicU64::new(0),
             known_blocks: Known::default(),
             unsettled: AtomicUsize::new(0),
+            unsettled_states: Mutex::default(),
             stalled: Mutex::new(None),
             closing: CancellationToken::new(),
             tracker: tracker.clone(),
@@ -227,6 +254,7 @@ impl Store {
             deletions: AtomicU64::new(0),
             known_blocks: Known::default(),
             unsettled: AtomicUsize::new(0),
+            unsettled_states: Mutex::default(),
             stalled: Mutex::new(None),
             closing: CancellationToken::new(),
             tracker: TaskTracker::new(),
@@ -262,7 +290,7 @@ impl Store {
             Some(error) => ops.try_reserve().map_err(|_| error)?,
         };
         let (tx, rx) = oneshot::channel();
-        let _unsettled = Unsettled::new(&self.shared);
+        let _unsettled = Unsettled::new(&self.shared, &turn);
         let mut row = Some((room, Box::new(Row { turn, body, spooled: None, urgent, answer: Some(tx), _unsettled })));
         let mut queue = |spooled: Option<i64>| {
             if let Some((room, mut row)) = row.take() {
@@ -315,6 +343,12 @@ impl Store {
 
     pub(crate) async fn send(&self, op: Op) -> Result<()> {
         self.shared.ops()?.send(op).await.map_err(|_| Error::Closed)
+    }
+
+    /// A reader's connections for a question about one conversation state: only turns that have to do with it are
+    /// waited for.
+    pub(crate) async fn settled_at(&self, state: u128) -> &SqlitePool {
+        if self.shared.unsettled_states().contains_key(&state) { self.settled().await } else { &self.shared.readers }
     }
 
     /// A reader's connections, once what was kept before can be read there.

@@ -241,7 +241,7 @@ impl Writer {
         while !left.is_empty() {
             let rest = left.split_off(left.len().min(BATCH));
             let row = |Left { seq, turn, body }| {
-                let _unsettled = Unsettled::new(&self.shared);
+                let _unsettled = Unsettled::new(&self.shared, &turn);
                 Box::new(Row { turn, body, spooled: Some(seq), urgent: true, answer: None, _unsettled })
             };
             let rows = std::mem::replace(&mut left, rest).into_iter().map(row).collect();

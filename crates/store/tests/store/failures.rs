@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::common::{Home, turn};
 use bytes::Bytes;
-use metaclaw_store::{Error, Options, Store, TurnId};
+use metaclaw_store::{Error, NewTurn, Options, Store, TurnId};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use tokio_util::sync::CancellationToken;
@@ -87,6 +87,26 @@ async fn a_busy_file_is_said_never_replaced_and_the_turn_gets_in_later() {
     assert_eq!(home.append(&store, turn("s", 3, 1), b"{}").await, TurnId(3));
     assert_eq!(store.turn(TurnId(2)).await.expect("reads").expect("is there").summary.turn_no, 2);
     assert_eq!(std::fs::metadata(home.db()).expect("is there").ino(), inode);
+}
+
+#[tokio::test]
+async fn who_asks_for_another_conversation_does_not_wait_for_a_writer_that_is_held_up() {
+    let home = Home::new();
+    let store = home.open_with(Options { busy_timeout: Duration::from_secs(60), ..Options::default() }).await;
+    let mut other = raw(&home.db()).await;
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.expect("locks");
+    let new = NewTurn { state_hash: Some(1), agent: Some("a".into()), ..turn("s", 1, 1) };
+    let kept = store.keep(new, Bytes::new()).await.expect("keeps");
+
+    let began = std::time::Instant::now();
+    assert!(store.session_by_state(2, "a").await.expect("reads").is_empty());
+    // A reader that waits gives up after five seconds.
+    assert!(began.elapsed() < Duration::from_secs(4), "it waited for a turn of another conversation");
+    let mut same = std::pin::pin!(store.session_by_state(1, "a"));
+    assert!(futures::poll!(&mut same).is_pending());
+    sqlx::raw_sql("ROLLBACK").execute(&mut other).await.expect("unlocks");
+    assert_eq!(same.await.expect("reads")[0].session, "s");
+    kept.await.expect("commits");
 }
 
 #[tokio::test]
