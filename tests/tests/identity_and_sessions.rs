@@ -140,7 +140,7 @@ async fn claude_codes_user_id_names_the_session(#[case] user_id: &str) {
 }
 
 #[tokio::test]
-async fn a_prompt_cache_key_holds_a_session_together() {
+async fn a_prompt_cache_key_of_codex_holds_a_session_together() {
     let provider = Provider::start().await;
     let product = Product::started(&provider, &json!({"llm": {"dialect": "openai-responses"}})).await;
     let ask = |text: &str, key: &str| {
@@ -148,9 +148,14 @@ async fn a_prompt_cache_key_holds_a_session_together() {
         body["prompt_cache_key"] = json!(key);
         body
     };
-    let one = session(&product.agent(), Api::Responses, &ask("one", "k1")).await;
-    assert_eq!(session(&product.agent(), Api::Responses, &ask("two", "k1")).await, one);
-    assert_ne!(session(&product.agent(), Api::Responses, &ask("one", "k2")).await, one);
+    let codex = product.agent().with_header("user-agent", "codex_cli_rs/0.171.0");
+    let one = session(&codex, Api::Responses, &ask("one", "k1")).await;
+    assert_eq!(session(&codex, Api::Responses, &ask("two", "k1")).await, one);
+    assert_ne!(session(&codex, Api::Responses, &ask("one", "k2")).await, one);
+    // Of another program it may be the key for all its chats.
+    let program = product.agent().with_header("user-agent", "OpenAI/Python 1.2.3");
+    let one = session(&program, Api::Responses, &ask("three", "k3")).await;
+    assert_ne!(session(&program, Api::Responses, &ask("four", "k3")).await, one);
 }
 
 #[rstest]

@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::blocks::Known;
 use crate::body::Bases;
+use crate::memory::Buried;
 use crate::spool::{self, Left, Record, Spool};
 use crate::writer::{self, Op, Row};
 use crate::{Error, NewTurn, Result, TurnId, checkpoint, migrate};
@@ -87,6 +88,8 @@ pub(crate) struct Shared {
     pub(crate) bases: Mutex<Bases>,
     /// Grows when turns or memories are deleted: what was kept of them elsewhere is not so any more.
     pub(crate) deletions: AtomicU64,
+    /// Memories that were forgotten lately.
+    pub(crate) buried: Buried,
     /// Injected texts that the database has.
     pub(crate) known_blocks: Known,
     /// Where turns stand until they are in the database; `None` = read-only, or another process has it.
@@ -100,6 +103,8 @@ pub(crate) struct Shared {
     pub(crate) tracker: TaskTracker,
     /// Held by whoever runs a checkpoint.
     pub(crate) checkpointing: tokio::sync::Mutex<()>,
+    /// The log still has to forget what was deleted.
+    pub(crate) log_owed: checkpoint::Owed,
     /// [`Store::close`] was called: nobody waits for a database that cannot be written.
     pub(crate) closing: CancellationToken,
     /// The writer has stopped taking work.
@@ -206,6 +211,7 @@ impl Store {
             bases: Mutex::new(Bases::new(options.base_bytes)),
             spool,
             deletions: AtomicU64::new(0),
+            buried: Buried::default(),
             known_blocks: Known::default(),
             unsettled: AtomicUsize::new(0),
             unsettled_states: Mutex::default(),
@@ -213,6 +219,7 @@ impl Store {
             closing: CancellationToken::new(),
             tracker: tracker.clone(),
             checkpointing: tokio::sync::Mutex::new(()),
+            log_owed: checkpoint::Owed::default(),
             ending: CancellationToken::new(),
             checkpointed: CancellationToken::new(),
             options,
@@ -252,6 +259,7 @@ impl Store {
             bases: Mutex::new(Bases::new(0)),
             spool: None,
             deletions: AtomicU64::new(0),
+            buried: Buried::default(),
             known_blocks: Known::default(),
             unsettled: AtomicUsize::new(0),
             unsettled_states: Mutex::default(),
@@ -259,6 +267,7 @@ impl Store {
             closing: CancellationToken::new(),
             tracker: TaskTracker::new(),
             checkpointing: tokio::sync::Mutex::new(()),
+            log_owed: checkpoint::Owed::default(),
             ending: CancellationToken::new(),
             checkpointed: CancellationToken::new(),
             options,
@@ -468,7 +477,7 @@ async fn look(connect: &SqliteConnectOptions, path: &Path) -> Result<i64> {
 }
 
 /// Whether everything committed is in the database file itself.
-fn is_settled(path: &Path) -> bool {
+pub(crate) fn is_settled(path: &Path) -> bool {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     std::fs::metadata(log).map_or_else(|e| e.kind() == std::io::ErrorKind::NotFound, |log| log.len() == 0)
