@@ -10,7 +10,8 @@ use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::store::{Shared, connect, connect_options, is_settled};
+use crate::open::{connect, connect_options, is_settled};
+use crate::store::Shared;
 use crate::{Error, Result};
 
 /// Moves the whole log into the database and cuts it to nothing.
@@ -43,6 +44,7 @@ pub(crate) async fn run(shared: Arc<Shared>, dirty: Arc<Notify>) {
     if !is_settled(&shared.path) {
         shared.log_owed.owe();
     }
+    let mut failing = false;
     loop {
         tokio::select! {
             () = shared.ending.cancelled() => break,
@@ -63,9 +65,11 @@ pub(crate) async fn run(shared: Arc<Shared>, dirty: Arc<Notify>) {
                     shared.log_owed.woken.notify_one();
                 }
             },
-            Ok(()) => {}
+            Ok(()) => failing = false,
             Err(error) => {
-                tracing::warn!(%error, "a checkpoint of the journal failed; the next one tries again");
+                if !std::mem::replace(&mut failing, true) {
+                    tracing::warn!(%error, "a checkpoint of the journal failed; it is tried again every second");
+                }
                 conn = None;
                 dirty.notify_one();
             }
