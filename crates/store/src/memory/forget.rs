@@ -2,6 +2,7 @@
 //! Deleted bytes are overwritten (`secure_delete`), the log and the spool are emptied, backups go; what stays is a hash, so
 //! that it is not learned again.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::sync::atomic::Ordering;
@@ -120,12 +121,11 @@ impl Store {
                     names.extend(forget_windows(conn, &plan.windows, buried, at_ms).await?);
                     let mut scopes: HashMap<i64, Whose> = HashMap::new();
                     for needle in plan.needles.iter().filter(|n| !n.text.trim().is_empty()) {
-                        if !scopes.contains_key(&needle.scope) {
-                            scopes.insert(needle.scope, whose(conn, needle.scope, &scope_of).await?);
-                        }
-                        if let Some(whose) = scopes.get(&needle.scope) {
-                            done.turns += scrub::scrub(conn, needle, whose, &held, &plan.raw).await?;
-                        }
+                        let whose = match scopes.entry(needle.scope) {
+                            Entry::Occupied(known) => known.into_mut(),
+                            Entry::Vacant(new) => new.insert(whose(conn, needle.scope, &scope_of).await?),
+                        };
+                        done.turns += scrub::scrub(conn, needle, whose, &held, &plan.raw).await?;
                     }
                     unshow(conn, &names).await?;
                     match &what {
