@@ -5,6 +5,7 @@ use metaclaw_tests::agent::{Agent, Chat, hello};
 use metaclaw_tests::answer::{Answer, Api};
 use metaclaw_tests::product::{PROXY_KEY, Product};
 use metaclaw_tests::provider::{Gate, Provider, Reply, Stream};
+use metaclaw_tests::until;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -166,10 +167,13 @@ async fn a_done_signal_ends_the_session(#[values("1", "true", "YES", " on ")] do
     let agent = product.agent().with_header("x-session-id", "s-1").with_header("x-turn-type", "main");
     agent.ask(Api::Chat, &hello(Api::Chat, "one", false)).await;
     agent.with_header("x-session-done", done).ask(Api::Chat, &hello(Api::Chat, "bye", false)).await;
-    let sessions = product.json(&["sessions"]).await;
-    let list = if sessions.is_array() { &sessions } else { &sessions["sessions"] };
-    let one = list.as_array().expect("a list").iter().find(|s| s["id"] == "s-1").expect("the session").clone();
-    assert!(one["ended_ms"].is_i64(), "{one}");
+    until("the session ends", async || {
+        let sessions = product.json(&["sessions"]).await;
+        let list = if sessions.is_array() { &sessions } else { &sessions["sessions"] };
+        let one = list.as_array().expect("a list").iter().find(|s| s["id"] == "s-1").expect("the session").clone();
+        one["ended_ms"].is_i64().then_some(())
+    })
+    .await;
 }
 
 /// A client that lost its answer asks again: one session, not two.

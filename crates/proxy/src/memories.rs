@@ -15,7 +15,7 @@ use crate::knowledge::{Ask, Knowledge, Piece};
 use crate::memory_routes::{self, OwnAnswer, OwnCall};
 
 /// How long a request waits for memory, …
-const PATIENCE: Duration = Duration::from_millis(150);
+const PATIENCE: Duration = Duration::from_millis(300);
 /// … and right after a start or a change, while it is being read.
 const LOADING: Duration = Duration::from_secs(2);
 /// Searches under way at most: one that took too long for its request still goes on.
