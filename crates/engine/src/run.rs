@@ -135,7 +135,11 @@ impl Run {
             return;
         }
         self.put_in_force(&now.loaded.config);
-        tracing::info!(keys = changed.join(", "), "settings changed");
+        if changed.is_empty() {
+            tracing::info!("the config file can be used again; its settings are the ones in force");
+        } else {
+            tracing::info!(keys = changed.join(", "), "settings changed");
+        }
         self.bus.keep("config_changed", json!({ "keys": changed, "restart_for": self.restart_for(&now.loaded) }));
     }
 

@@ -86,10 +86,12 @@ async fn enter(
     let client = request.dialect();
     let hints = request.hints();
     let who = identify(&parts.headers, &request, &hints);
-    let talk = Conversation::of(&request, hints.previous_response_id.as_deref());
+    let talk = Conversation::of(&request, hints.previous_response_id.as_deref(), who.chain);
     let now_ms = proxy.deps.clock.now_ms();
     let session = proxy.session_of(&who, &talk, &request).await;
-    let mut place = proxy.sessions.enter(&session, &who, &talk, started);
+    let older = crate::recall::older(&proxy, &session, &talk).await;
+    let mut place = proxy.sessions.enter(&session, &who, &talk, &older, started);
+    drop(older);
     let mut row = row(&request, &parts, &who, &place, &talk, now_ms);
     row.skill_generation = proxy.deps.knowledge.generation();
     let sent = request.bytes().clone();
@@ -106,14 +108,14 @@ async fn enter(
             None => None,
         };
         let (text, additions) = made.map_or((None, Vec::new()), |m| (Some(Arc::<str>::from(m.text)), m.additions));
-        place.current = proxy.sessions.decide(&session, key, text.clone());
         // Another request of the same turn may have been quicker; then its text counts, and its row tells of it.
-        let ours = matches!((&text, &place.current), (Some(made), Some(used)) if Arc::ptr_eq(made, used));
-        if let Some((text, turn)) = text.zip(record.turn()).filter(|_| ours) {
+        let (used, ours) = proxy.sessions.decide(&session, key, text);
+        if let Some((text, turn)) = used.as_ref().zip(record.turn()).filter(|_| ours) {
             turn.additions = additions;
             turn.block =
                 Some(store::Block { message_hash: key.hash, occurrence: key.occurrence, text: text.to_string() });
         }
+        place.current = used;
     }
     let turn_no = place.turn_no;
     let question = Question {

@@ -300,6 +300,7 @@ async fn committed(
     match result {
         Ok(id) => {
             finished.id = id;
+            proxy.sessions.is_written(&session);
             tracing::debug!(
                 %id,
                 %session,

@@ -27,9 +27,11 @@ pub use event::{Event, NewEvent};
 pub use lease::Lease;
 pub use memory::{
     Absorbed, CHUNK, Fact, FactFilter, FactPatch, FactWords, Forget, Forgotten, Legacy, MemoryFigures, MemoryTurn,
-    NewFact, NewWindow, NewWindows, Posting, PostingRow, ScopeInfo, TailWindow, Unheard, Window, WindowFilter, decode,
-    encode, read_legacy,
+    NewFact, NewWindow, NewWindows, Posting, PostingRow, ScopeInfo, ScopeOf, TailWindow, Unheard, Window, WindowFilter,
+    decode, encode, read_legacy,
 };
 pub use session::{EndReason, Session, SessionFilter, StateMatch};
 pub use store::{Kept, Options, Store};
-pub use turn::{Addition, Block, Kind, NewTurn, Outcome, Sampled, Scope, Turn, TurnFilter, TurnId, TurnSummary, Usage};
+pub use turn::{
+    Addition, Block, Injected, Kind, NewTurn, Outcome, Sampled, Scope, Turn, TurnFilter, TurnId, TurnSummary, Usage,
+};

@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::blocks::Known;
 use crate::body::Bases;
+use crate::memory::Buried;
 use crate::open::{self, connect_options, is_settled, lock_for_opening, look, reader_options, reader_pool};
 use crate::spool::{self, Opened, Record, Spool};
 use crate::unsettled::{OnItsWay, Unsettled};
@@ -88,6 +89,8 @@ pub(crate) struct Shared {
     pub(crate) bases: Mutex<Bases>,
     /// Grows when turns or memories are deleted: what was kept of them elsewhere is not so any more.
     pub(crate) deletions: AtomicU64,
+    /// Memories that were forgotten lately.
+    pub(crate) buried: Buried,
     /// Injected texts that the database has.
     pub(crate) known_blocks: Known,
     /// Where turns stand until they are in the database; empty = read-only, or another process has it.
@@ -98,6 +101,8 @@ pub(crate) struct Shared {
     pub(crate) tracker: TaskTracker,
     /// Held by whoever runs a checkpoint.
     pub(crate) checkpointing: tokio::sync::Mutex<()>,
+    /// The log still has to forget what was deleted.
+    pub(crate) log_owed: checkpoint::Owed,
     /// [`Store::close`] was called: nobody waits for a database that cannot be written.
     pub(crate) closing: CancellationToken,
     /// The writer has stopped taking work.
@@ -190,12 +195,14 @@ impl Store {
             bases: Mutex::new(Bases::new(options.base_bytes)),
             spool,
             deletions: AtomicU64::new(0),
+            buried: Buried::default(),
             known_blocks: Known::default(),
             unsettled: Arc::default(),
             stalled: watch::Sender::new(None),
             closing: CancellationToken::new(),
             tracker: tracker.clone(),
             checkpointing: tokio::sync::Mutex::new(()),
+            log_owed: checkpoint::Owed::default(),
             ending: CancellationToken::new(),
             checkpointed: CancellationToken::new(),
             options,
@@ -238,12 +245,14 @@ impl Store {
             bases: Mutex::new(Bases::new(0)),
             spool: OnceLock::new(),
             deletions: AtomicU64::new(0),
+            buried: Buried::default(),
             known_blocks: Known::default(),
             unsettled: Arc::default(),
             stalled: watch::Sender::new(left),
             closing: CancellationToken::new(),
             tracker: TaskTracker::new(),
             checkpointing: tokio::sync::Mutex::new(()),
+            log_owed: checkpoint::Owed::default(),
             ending: CancellationToken::new(),
             checkpointed: CancellationToken::new(),
             options,

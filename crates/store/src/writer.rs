@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::blocks;
 use crate::body::{self, Base, Encoded};
+use crate::checkpoint::{self, EMPTY_LOG};
 use crate::insert::{COLUMNS, LARGEST_CHUNK, SESSION_COLUMNS, bind_session, bind_turn, insert};
 use crate::open::{self, connect};
 use crate::spool::{Left, Opened, Spool};
@@ -182,26 +183,11 @@ pub(crate) async fn run(
     }
 }
 
-/// Moves the whole log into the database and cuts it to nothing.
-const EMPTY_LOG: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
-
 impl Store {
-    /// Makes the log forget what was deleted. A reader in the middle of something may prevent it; then the log is written
-    /// over in time.
-    pub(crate) async fn empty_log(&self) -> Result<()> {
-        // Two checkpoints at once: the second would give up.
-        let _alone = self.shared.checkpointing.lock().await;
-        let (tx, rx) = oneshot::channel();
-        let job: Job = Box::new(move |conn, _| {
-            Box::pin(async move {
-                if let Err(error) = sqlx::raw_sql(EMPTY_LOG).execute(conn).await {
-                    tracing::warn!(%error, "the journal's log could not be emptied");
-                }
-                tx.send(()).ok();
-            })
-        });
-        self.send(Op::Job(job)).await?;
-        rx.await.map_err(|_| Error::Closed)?;
+    /// Makes the log forget what was deleted. False where a reader in the middle of something prevents it: it is done as
+    /// soon as that has ended.
+    pub(crate) async fn empty_log(&self) -> Result<bool> {
+        let emptied = checkpoint::empty(&self.shared).await?;
         // The spool can be emptied between two turns only; what is left there is written over by the next ones.
         for _ in 0..100 {
             match self.shared.spool.get().map(Spool::wipe).transpose() {
@@ -213,7 +199,7 @@ impl Store {
                 }
             }
         }
-        Ok(())
+        Ok(emptied)
     }
 }
 
@@ -378,7 +364,8 @@ impl Writer {
             Running(tokio::task::JoinHandle<Encoded>),
         }
         let every = self.shared.options.keyframe_every;
-        let begin = |row: Box<Row>| {
+        let begin = |mut row: Box<Row>| {
+            self.shared.buried.keep_out(&mut row.turn);
             let base = self.shared.bases().get(&(row.turn.session.clone(), row.turn.kind.is_main()));
             let work = if body::is_heavy(&row.body, base.as_ref()) {
                 let body = row.body.clone();
