@@ -51,7 +51,7 @@ fn signed(quad: i32) -> [i32; 4] {
 }
 
 /// Sums of a quad's four columns, row by row. `weight` reads one byte of it.
-#[inline(always)]
+#[inline]
 fn quad_sums(sums: &mut [i32; ROWS], quad: &[u8; 32], act: i32, weight: impl Fn(u8) -> i32) {
     let act = signed(act);
     for (sum, row) in sums.iter_mut().zip(quad.chunks_exact(4)) {
@@ -94,6 +94,10 @@ fn byte_sums(weights: &[[u8; 32]], quads: &[i32], weight: fn(u8) -> i32) -> [i32
     sums
 }
 
+fn unsigned_sums(weights: &[[u8; 32]; 8], quads: &[i32; 8]) -> [i32; ROWS] {
+    byte_sums(weights, quads, unsigned_byte)
+}
+
 impl<const CENTRED: bool> Dot for Four<CENTRED> {
     type Act = Act32;
 
@@ -116,18 +120,19 @@ impl<const CENTRED: bool> Dot for Four<CENTRED> {
     fn add_avx2<const T: usize>(&self, simd: pulp::x86::V3, acts: [&Act32; T], sums: &mut [avx2::Eights; T]) {
         let weights = avx2::nibbles(simd, &self.weights);
         let scale = avx2::halves(simd, self.scale);
-        for (act, sums) in acts.into_iter().zip(sums) {
+        for token in 0..T {
+            let act = acts[token];
             let products = avx2::small_sums(simd, &weights, &act.quads);
             if CENTRED {
                 let centre = simd.avx._mm256_set1_epi32(8 * act.steps);
                 let products = avx2::real(simd, simd.avx2._mm256_sub_epi32(products, centre));
                 let scale = simd.avx._mm256_mul_ps(scale, simd.avx._mm256_set1_ps(act.step));
-                *sums = simd.fma._mm256_fmadd_ps(scale, products, *sums);
+                sums[token] = simd.fma._mm256_fmadd_ps(scale, products, sums[token]);
             } else {
                 let scale = simd.avx._mm256_mul_ps(scale, simd.avx._mm256_set1_ps(act.step));
                 let min = avx2::halves(simd, self.min);
-                *sums = simd.fma._mm256_fmadd_ps(min, simd.avx._mm256_set1_ps(act.sum), *sums);
-                *sums = simd.fma._mm256_fmadd_ps(scale, avx2::real(simd, products), *sums);
+                sums[token] = simd.fma._mm256_fmadd_ps(min, simd.avx._mm256_set1_ps(act.sum), sums[token]);
+                sums[token] = simd.fma._mm256_fmadd_ps(scale, avx2::real(simd, products), sums[token]);
             }
         }
     }
@@ -151,11 +156,12 @@ impl Dot for Five {
     fn add_avx2<const T: usize>(&self, simd: pulp::x86::V3, acts: [&Act32; T], sums: &mut [avx2::Eights; T]) {
         let scale = avx2::halves(simd, self.scale);
         let min = avx2::halves(simd, self.min);
-        for (act, sums) in acts.into_iter().zip(sums) {
+        for token in 0..T {
+            let act = acts[token];
             let products = avx2::five_bit_sums(simd, &self.weights, &act.quads);
             let scale = simd.avx._mm256_mul_ps(scale, simd.avx._mm256_set1_ps(act.step));
-            *sums = simd.fma._mm256_fmadd_ps(min, simd.avx._mm256_set1_ps(act.sum), *sums);
-            *sums = simd.fma._mm256_fmadd_ps(scale, avx2::real(simd, products), *sums);
+            sums[token] = simd.fma._mm256_fmadd_ps(min, simd.avx._mm256_set1_ps(act.sum), sums[token]);
+            sums[token] = simd.fma._mm256_fmadd_ps(scale, avx2::real(simd, products), sums[token]);
         }
     }
 }
@@ -176,10 +182,11 @@ impl Dot for Eight {
     #[inline(always)]
     fn add_avx2<const T: usize>(&self, simd: pulp::x86::V3, acts: [&Act32; T], sums: &mut [avx2::Eights; T]) {
         let scale = avx2::halves(simd, self.scale);
-        for (act, sums) in acts.into_iter().zip(sums) {
+        for token in 0..T {
+            let act = acts[token];
             let products = avx2::signed_sums(simd, &self.weights, &act.quads);
             let scale = simd.avx._mm256_mul_ps(scale, simd.avx._mm256_set1_ps(act.step));
-            *sums = simd.fma._mm256_fmadd_ps(scale, avx2::real(simd, products), *sums);
+            sums[token] = simd.fma._mm256_fmadd_ps(scale, avx2::real(simd, products), sums[token]);
         }
     }
 }
@@ -242,8 +249,8 @@ macro_rules! with_mins {
 with_mins!(FourK, nibble_sums, avx2::nibbles, avx2::small_sums);
 with_mins!(
     FiveK,
-    |weights: &[[u8; 32]; 8], quads: &[i32; 8]| byte_sums(weights, quads, unsigned_byte),
-    |_: pulp::x86::V3, weights: &[[u8; 32]; 8]| *weights,
+    unsigned_sums,
+    avx2::whole,
     avx2::five_bit_sums
 );
 
@@ -303,8 +310,9 @@ macro_rules! numbers {
             #[inline(always)]
             fn add_avx2<const T: usize>(&self, simd: pulp::x86::V3, acts: [&f32; T], sums: &mut [avx2::Eights; T]) {
                 let weights = $load(simd, self.0);
-                for (act, sums) in acts.into_iter().zip(sums) {
-                    *sums = simd.fma._mm256_fmadd_ps(weights, simd.avx._mm256_set1_ps(*act), *sums);
+                for token in 0..T {
+                    let act = simd.avx._mm256_set1_ps(*acts[token]);
+                    sums[token] = simd.fma._mm256_fmadd_ps(weights, act, sums[token]);
                 }
             }
         }
@@ -313,7 +321,7 @@ macro_rules! numbers {
 
 numbers!(Half, f32_of, avx2::halves);
 numbers!(Brain, f32_of_bf16, avx2::brains);
-numbers!(Single, |weight: f32| weight, |_: pulp::x86::V3, weights: [f32; 8]| pulp::cast(weights));
+numbers!(Single, |weight: f32| weight, avx2::singles);
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx2 {
@@ -351,9 +359,11 @@ pub(crate) mod avx2 {
                 let mut acts = acts.chunks_exact(per_row * TILE);
                 let mut all = sums.chunks_exact_mut(TILE);
                 for (acts, sums) in acts.by_ref().zip(all.by_ref()) {
-                    let tile: [&[B::Act]; TILE] = std::array::from_fn(|at| &acts[at * per_row..(at + 1) * per_row]);
-                    for (to, from) in sums.iter_mut().zip(row::<B, TILE>(simd, blocks, tile)) {
-                        *to = cast(from);
+                    let of = |at: usize| &acts[at * per_row..(at + 1) * per_row];
+                    let tile = [of(0), of(1), of(2), of(3)];
+                    let tile = row::<B, TILE>(simd, blocks, tile);
+                    for token in 0..TILE {
+                        sums[token] = cast(tile[token]);
                     }
                 }
                 for (acts, sums) in acts.remainder().chunks_exact(per_row).zip(all.into_remainder()) {
@@ -366,9 +376,12 @@ pub(crate) mod avx2 {
     #[inline(always)]
     fn row<B: Dot, const T: usize>(simd: V3, blocks: &[B], acts: [&[B::Act]; T]) -> [Eights; T] {
         let mut sums = [simd.avx._mm256_set1_ps(0.0); T];
-        let acts = acts.map(|acts| &acts[..blocks.len()]);
-        for (at, block) in blocks.iter().enumerate() {
-            block.add_avx2(simd, acts.map(|acts| &acts[at]), &mut sums);
+        for at in 0..blocks.len() {
+            let mut here = [&acts[0][at]; T];
+            for token in 1..T {
+                here[token] = &acts[token][at];
+            }
+            blocks[at].add_avx2(simd, here, &mut sums);
         }
         sums
     }
@@ -386,6 +399,11 @@ pub(crate) mod avx2 {
     pub(super) fn brains(simd: V3, halves: [u16; ROWS]) -> __m256 {
         let wide = simd.avx2._mm256_cvtepu16_epi32(cast::<_, __m128i>(halves));
         cast(simd.avx2._mm256_slli_epi32::<16>(wide))
+    }
+
+    #[inline(always)]
+    pub(super) fn singles(_simd: V3, singles: [f32; ROWS]) -> __m256 {
+        cast(singles)
     }
 
     #[inline(always)]
@@ -409,37 +427,55 @@ pub(crate) mod avx2 {
     #[inline(always)]
     pub(super) fn nibbles(simd: V3, packed: &[[u8; 32]; 4]) -> [__m256i; 8] {
         let mask = simd.avx._mm256_set1_epi8(15);
-        let quads = packed.map(cast::<[u8; 32], __m256i>);
-        std::array::from_fn(|at| {
-            let quad = quads[at % 4];
-            let quad = if at < 4 { quad } else { simd.avx2._mm256_srli_epi16::<4>(quad) };
-            simd.avx2._mm256_and_si256(quad, mask)
-        })
+        let mut quads = [mask; 8];
+        for at in 0..4 {
+            let quad: __m256i = cast(packed[at]);
+            quads[at] = simd.avx2._mm256_and_si256(quad, mask);
+            quads[at + 4] = simd.avx2._mm256_and_si256(simd.avx2._mm256_srli_epi16::<4>(quad), mask);
+        }
+        quads
+    }
+
+    /// Weights that are bytes already.
+    #[inline(always)]
+    pub(super) fn whole(_simd: V3, weights: &[[u8; 32]; 8]) -> [[u8; 32]; 8] {
+        *weights
+    }
+
+    /// The products of four columns, two and two added.
+    #[inline(always)]
+    fn product(simd: V3, weights: __m256i, quad: i32) -> __m256i {
+        simd.avx2._mm256_maddubs_epi16(weights, simd.avx._mm256_set1_epi32(quad))
+    }
+
+    #[inline(always)]
+    fn add(simd: V3, a: __m256i, b: __m256i) -> __m256i {
+        simd.avx2._mm256_add_epi16(a, b)
     }
 
     /// Sums of four-bit weights: all 32 columns fit sixteen bits (8 · 2 · 15 · 127).
     #[inline(always)]
     pub(super) fn small_sums(simd: V3, weights: &[__m256i; 8], quads: &[i32; 8]) -> __m256i {
-        let product = |at: usize| {
-            simd.avx2._mm256_maddubs_epi16(weights[at], simd.avx._mm256_set1_epi32(quads[at]))
-        };
-        let add = |a, b| simd.avx2._mm256_add_epi16(a, b);
-        let first = add(add(product(0), product(1)), add(product(2), product(3)));
-        let second = add(add(product(4), product(5)), add(product(6), product(7)));
-        simd.avx2._mm256_madd_epi16(add(first, second), simd.avx._mm256_set1_epi16(1))
+        let mut first = product(simd, weights[0], quads[0]);
+        let mut second = product(simd, weights[1], quads[1]);
+        for pair in 1..4 {
+            first = add(simd, first, product(simd, weights[pair * 2], quads[pair * 2]));
+            second = add(simd, second, product(simd, weights[pair * 2 + 1], quads[pair * 2 + 1]));
+        }
+        simd.avx2._mm256_madd_epi16(add(simd, first, second), simd.avx._mm256_set1_epi16(1))
     }
 
     /// Sums of five-bit weights: 16 columns fit sixteen bits (4 · 2 · 31 · 127).
     #[inline(always)]
     pub(super) fn five_bit_sums(simd: V3, weights: &[[u8; 32]; 8], quads: &[i32; 8]) -> __m256i {
-        let product = |at: usize| {
-            simd.avx2._mm256_maddubs_epi16(cast(weights[at]), simd.avx._mm256_set1_epi32(quads[at]))
-        };
-        let add = |a, b| simd.avx2._mm256_add_epi16(a, b);
-        let one = simd.avx._mm256_set1_epi16(1);
-        let first = simd.avx2._mm256_madd_epi16(add(add(product(0), product(1)), add(product(2), product(3))), one);
-        let second = simd.avx2._mm256_madd_epi16(add(add(product(4), product(5)), add(product(6), product(7))), one);
-        simd.avx2._mm256_add_epi32(first, second)
+        let mut halves = [simd.avx._mm256_set1_epi16(0); 2];
+        for half in 0..2 {
+            for at in half * 4..half * 4 + 4 {
+                halves[half] = add(simd, halves[half], product(simd, cast(weights[at]), quads[at]));
+            }
+            halves[half] = simd.avx2._mm256_madd_epi16(halves[half], simd.avx._mm256_set1_epi16(1));
+        }
+        simd.avx2._mm256_add_epi32(halves[0], halves[1])
     }
 
     /// Sums of signed weights. Two columns fit sixteen bits (2 · 128 · 127); the sign moves to the activations.
@@ -447,9 +483,10 @@ pub(crate) mod avx2 {
     pub(super) fn signed_sums(simd: V3, weights: &[[u8; 32]], quads: &[i32]) -> __m256i {
         let one = simd.avx._mm256_set1_epi16(1);
         let mut sums = simd.avx._mm256_set1_epi32(0);
-        for (quad, act) in weights.iter().zip(quads) {
-            let quad: __m256i = cast(*quad);
-            let act = simd.avx2._mm256_sign_epi8(simd.avx._mm256_set1_epi32(*act), quad);
+        let quads = &quads[..weights.len()];
+        for at in 0..weights.len() {
+            let quad: __m256i = cast(weights[at]);
+            let act = simd.avx2._mm256_sign_epi8(simd.avx._mm256_set1_epi32(quads[at]), quad);
             let products = simd.avx2._mm256_maddubs_epi16(simd.avx2._mm256_abs_epi8(quad), act);
             sums = simd.avx2._mm256_add_epi32(sums, simd.avx2._mm256_madd_epi16(products, one));
         }

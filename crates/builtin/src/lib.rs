@@ -9,9 +9,14 @@ mod gguf;
 mod half;
 mod matrix;
 mod net;
+mod split;
+mod vocab;
 mod wide;
 #[cfg(test)]
 mod speed {
+    fn cpu() -> f64 {
+        std::fs::read_dir("/proc/self/task").unwrap().map(|t| std::fs::read_to_string(t.unwrap().path().join("schedstat")).unwrap_or_default().split(' ').next().unwrap_or("0").parse::<f64>().unwrap_or(0.0) / 1e9).sum()
+    }
     #[test]
     fn speed() {
         let path = std::env::var("GGUF").unwrap();
@@ -26,12 +31,12 @@ mod speed {
             let mut cache = net.cache();
             let mut desk = crate::net::Desk::default();
             let ids: Vec<u32> = (0..547).map(|i| 1000 + (i * 7919) % 40000).collect();
-            let t = tokio::time::Instant::now();
+            let c = cpu(); let t = tokio::time::Instant::now();
             for b in ids.chunks(crate::net::BATCH) { net.run(b, &mut cache, &mut desk, true, &|| false).unwrap(); }
-            println!("prefill {:?} {:.0} tok/s", t.elapsed(), 547.0 / t.elapsed().as_secs_f64());
-            let t = tokio::time::Instant::now();
+            println!("prefill {:?} cpu {:.3} {:.0} tok/s", t.elapsed(), cpu() - c, 547.0 / t.elapsed().as_secs_f64());
+            let c = cpu(); let t = tokio::time::Instant::now();
             for i in 0..128 { let l = net.run(&[1000 + i], &mut cache, &mut desk, true, &|| false).unwrap(); if i == 0 { println!("{:?}", &l[..5]); } }
-            println!("decode {:.1} tok/s", 128.0 / t.elapsed().as_secs_f64());
+            println!("decode cpu {:.1} tok/cpu-s; {:.1} tok/s", 128.0 / (cpu() - c), 128.0 / t.elapsed().as_secs_f64());
             }
         });
     }
