@@ -75,6 +75,14 @@ pub(crate) struct Desk {
     logits: Vec<f32>,
 }
 
+
+impl Desk {
+    /// The scores of the token that would come next.
+    pub(crate) fn scores(&mut self) -> &mut [f32] {
+        &mut self.logits
+    }
+}
+
 fn floats(file: &mut Gguf, name: &str, length: usize) -> Result<Vec<f32>, Fault> {
     let (kind, bytes) = file.load(name, &[length])?;
     let halves = || bytes.chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]]));
@@ -149,15 +157,15 @@ impl Net {
     }
 
     /// Runs up to [`BATCH`] tokens behind those of the cache through the network and leaves the scores of the token that
-    /// would come next. `None`: `ended` said so; the cache is as before.
-    pub(crate) fn run<'d>(
+    /// would come next on the desk. `None`: `ended` said so; the cache is as before.
+    pub(crate) fn run(
         &self,
         tokens: &[u32],
         cache: &mut Cache,
-        desk: &'d mut Desk,
+        desk: &mut Desk,
         wants_scores: bool,
         ended: &dyn Fn() -> bool,
-    ) -> Option<&'d mut [f32]> {
+    ) -> Option<()> {
         let width = self.width;
         desk.state.resize(tokens.len() * width, 0.0);
         for (token, state) in tokens.iter().zip(desk.state.chunks_exact_mut(width)) {
@@ -173,7 +181,7 @@ impl Net {
         }
         cache.advance(tokens.len());
         if !wants_scores {
-            return Some(&mut desk.logits);
+            return Some(());
         }
         desk.row.clear();
         desk.row.extend_from_slice(&desk.state[(tokens.len() - 1) * width..]);
@@ -183,7 +191,7 @@ impl Net {
         multiply(&[output], &desk.acts, &mut desk.sums);
         desk.logits.clear();
         desk.logits.extend(desk.sums.iter().flatten().take(self.vocabulary));
-        Some(&mut desk.logits)
+        Some(())
     }
 
     fn attention(&self, number: usize, layer: &Layer, cache: &mut Cache, desk: &mut Desk) {
