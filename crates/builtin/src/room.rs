@@ -259,6 +259,11 @@ impl Room {
         sent.map_err(|_| broken())
     }
 
+    /// Lets the model leave memory as soon as nobody waits for it.
+    pub fn leave(&self) {
+        self.inner.state().jobs = None;
+    }
+
     /// Ends what is being answered and waits for the thread. Blocks for a moment.
     pub fn close(&self) {
         self.inner.closing.store(true, Ordering::Relaxed);

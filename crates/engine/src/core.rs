@@ -13,6 +13,7 @@ use tokio::sync::{Mutex, OnceCell};
 
 use crate::Clock;
 use crate::api::{Code, ConfigFinding, Problem, findings};
+use crate::local::Local;
 use crate::run::Run;
 use crate::watch::{Mark, mark};
 
@@ -60,6 +61,7 @@ pub(crate) struct Inner {
     pub reading: ArcSwap<Reading>,
     pub library: OnceLock<Arc<skills::Library>>,
     pub journal: OnceCell<Option<Store>>,
+    pub local: Arc<Local>,
     pub run: Option<Arc<Run>>,
     /// One reload or edit at a time.
     pub changing: Mutex<()>,
@@ -74,6 +76,7 @@ impl Core {
             Err(error) => failed(&error, Loaded::default()),
         };
         let log = home.log_path();
+        let local = Arc::new(Local::new(&home, &reading.loaded.config, &clock));
         Self(Arc::new(Inner {
             home,
             config_path,
@@ -83,6 +86,7 @@ impl Core {
             reading: ArcSwap::from_pointee(reading),
             library: OnceLock::new(),
             journal: OnceCell::new(),
+            local,
             run: None,
             changing: Mutex::new(()),
         }))
@@ -136,6 +140,11 @@ impl Core {
             Store::open_read_only(&path, store::Options::default()).await.map(Some)
         };
         Ok(self.0.journal.get_or_try_init(open).await.map_err(crate::api::store_problem)?.as_ref())
+    }
+
+    /// The model inside MetaClaw.
+    pub(crate) fn local(&self) -> &Local {
+        &self.0.local
     }
 
     /// The skill library, read on first use.

@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::bus::Bus;
 use crate::core::{Core, End, Inner, Overrides, Reading};
+use crate::local::Local;
 use crate::lock::{Holder, HomeLock, LockError};
 use crate::logs::LogControl;
 use crate::run::Run;
@@ -186,6 +187,7 @@ impl Engine {
         let bus = Bus::start(store.clone(), Arc::clone(&clock), &tasks, cancel.clone());
         let hop = proxy::new_hop(&*clock);
         let (end, ended) = watch::channel(None);
+        let local = Arc::new(Local::new(&home, &config, &clock));
         let run = Arc::new(Run {
             bus: bus.clone(),
             control: Lifeline::new(),
@@ -196,8 +198,9 @@ impl Engine {
             ui: OnceLock::new(),
             settings: Arc::new(ArcSwap::from_pointee(proxy::Settings::from_config(&config))),
             skills: Arc::new(ArcSwap::from_pointee(proxy::SkillSettings::from_config(&config))),
-            upstream: Arc::new(ArcSwap::from_pointee(proxy::route(&config, &http, &hop))),
+            upstream: Arc::new(ArcSwap::from_pointee(proxy::route(&config, &http, &hop, &local.built_in))),
             http,
+            local: Arc::clone(&local),
             hop: Arc::clone(&hop),
             log: options.log.clone(),
             end,
@@ -212,6 +215,7 @@ impl Engine {
             reading: ArcSwap::from_pointee(reading),
             library: OnceLock::from(Arc::new(library)),
             journal: OnceCell::new_with(Some(Some(store.clone()))),
+            local,
             run: Some(Arc::clone(&run)),
             changing: Mutex::new(()),
         }));
@@ -352,6 +356,10 @@ impl Engine {
     async fn close(self) {
         self.agent.quit.cancel();
         self.agent.kill.cancel();
+        // The built-in model ends its answer first: the turn of it is still recorded.
+        if tokio::time::timeout(CLOSE, self.core.local().close()).await.is_err() {
+            tracing::warn!("the built-in model did not end in time");
+        }
         self.proxy_cancel.cancel();
         self.proxy_tasks.close();
         if tokio::time::timeout(RECORD, self.proxy_tasks.wait()).await.is_err() {

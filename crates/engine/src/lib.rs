@@ -11,6 +11,7 @@ mod doctor;
 mod doors;
 mod engine;
 pub mod health;
+mod local;
 pub mod lock;
 pub mod logs;
 mod port;

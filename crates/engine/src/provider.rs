@@ -42,6 +42,9 @@ pub(crate) async fn test(core: &Core, asked: &ProviderTest) -> Result<ProviderRe
             ..ProviderReport::default()
         });
     }
+    if upstream.is_builtin() {
+        return Ok(built_in(core, upstream, asked.models_only).await);
+    }
     let client = crate::http_client(&config)?;
     let mut report = ProviderReport { base_url: upstream.base_url.clone(), ..ProviderReport::default() };
     // A model that is named needs no list, so the test is one call.
@@ -95,6 +98,48 @@ pub(crate) async fn test(core: &Core, asked: &ProviderTest) -> Result<ProviderRe
         }
     }
     Ok(report)
+}
+
+/// The models on the shelf, and one word of the one that would answer.
+async fn built_in(core: &Core, upstream: Upstream, models_only: bool) -> ProviderReport {
+    let shelf = core.local().shelf();
+    let models = shelf.kept().unwrap_or_default().into_iter().map(|kept| kept.id).collect();
+    let mut report = ProviderReport { models, ..ProviderReport::default() };
+    let Some(kept) = shelf.find(&upstream.model_id) else {
+        report.message = match upstream.model_id.as_str() {
+            "" => "No model has been fetched yet. See what there is: metaclaw models list".to_owned(),
+            id => format!("The model {id} is not on this computer. Fetch it: metaclaw models fetch {id}"),
+        };
+        return report;
+    };
+    report.model = Some(kept.id.clone());
+    if models_only {
+        report.ok = true;
+        report.message = format!("{} is on this computer.", kept.id);
+        return report;
+    }
+    let begun = Instant::now();
+    let asked = match proxy::BuiltinModel::new(upstream, core.local().built_in.clone()) {
+        Ok(model) => ask(&model, &kept.id).await,
+        Err(error) => Err(Failure { status: None, said: error.to_string() }),
+    };
+    report.took_ms = Some(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
+    if core.running().is_err() {
+        // A command line goes on without it.
+        core.local().built_in.room.leave();
+    }
+    match asked {
+        Ok(words) => {
+            report.ok = true;
+            report.message = format!("The built-in model {} answered in {:.1} s.", kept.id, begun.elapsed().as_secs_f64());
+            report.words = Some(words);
+        }
+        Err(failure) => {
+            report.status = failure.status;
+            report.message = sentence(&failure.said);
+        }
+    }
+    report
 }
 
 /// The settings with what is to be tested over them. Another provider does not inherit address, key or model.
@@ -180,9 +225,14 @@ async fn call(upstream: Upstream, client: reqwest::Client, model: &str) -> Resul
     let failed = |said: String| Failure { status: None, said };
     let patience = Patience { first_byte: PATIENCE, retries: 0, first_wait: Duration::from_millis(250) };
     let provider = HttpModel::new(upstream, client, patience, "test").map_err(|error| failed(error.to_string()))?;
+    ask(&provider, model).await
+}
+
+async fn ask(provider: &dyn Model, model: &str) -> Result<String, Failure> {
+    let failed = |said: String| Failure { status: None, said };
     let dialect = provider.dialect();
     let model = provider.model_for(Some(model)).map_or_else(|| model.to_owned(), std::borrow::Cow::into_owned);
-    let body = question(dialect, &model, &provider).map_err(failed)?;
+    let body = question(dialect, &model, provider).map_err(failed)?;
     let call = Call {
         endpoint: Endpoint::Generate,
         dialect,
@@ -209,7 +259,7 @@ async fn call(upstream: Upstream, client: reqwest::Client, model: &str) -> Resul
 }
 
 /// A short question in the provider's dialect, with what it refuses left out.
-fn question(dialect: Dialect, model: &str, provider: &HttpModel) -> Result<Bytes, String> {
+fn question(dialect: Dialect, model: &str, provider: &dyn Model) -> Result<Bytes, String> {
     let body = match dialect {
         Dialect::Chat => json!({
             "model": model, "max_tokens": 256, "messages": [{"role": "user", "content": QUESTION}],

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::bus::Bus;
 use crate::core::{Core, End, Reading};
+use crate::local::Local;
 use crate::logs::LogControl;
 use crate::serve::Lifeline;
 
@@ -32,6 +33,7 @@ pub(crate) struct Run {
     pub(crate) skills: Arc<ArcSwap<proxy::SkillSettings>>,
     pub(crate) upstream: Arc<ArcSwap<proxy::Upstream>>,
     pub(crate) http: reqwest::Client,
+    pub(crate) local: Arc<Local>,
     pub(crate) hop: Arc<str>,
     pub(crate) log: LogControl,
     pub(crate) end: watch::Sender<Option<End>>,
@@ -90,7 +92,8 @@ impl Run {
         self.log.level(config.log.level.as_str());
         self.settings.store(Arc::new(proxy::Settings::from_config(config)));
         self.skills.store(Arc::new(proxy::SkillSettings::from_config(config)));
-        self.upstream.store(Arc::new(proxy::route(config, &self.http, &self.hop)));
+        self.local.configure(config);
+        self.upstream.store(Arc::new(proxy::route(config, &self.http, &self.hop, &self.local.built_in)));
     }
 }
 
@@ -141,7 +144,7 @@ impl Core {
         let provider = match &upstream {
             Ok(upstream) => ProviderState {
                 id: upstream.provider.clone(),
-                base_url: Some(upstream.base_url.clone()),
+                base_url: Some(upstream.base_url.clone()).filter(|url| !url.is_empty()),
                 model: Some(upstream.model_id.clone()).filter(|model| !model.is_empty()),
                 dialect: Some(upstream.dialect.to_owned()),
                 passthrough: upstream.credentials == config::Credentials::Caller,

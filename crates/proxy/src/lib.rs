@@ -3,6 +3,7 @@
 //! the store, and word of them to the engine's bus.
 
 mod background;
+mod builtin_model;
 mod clock;
 mod conceal;
 mod conversation;
@@ -35,6 +36,7 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use builtin_model::{BuiltIn, BuiltinModel, Outside};
 pub use clock::{Clock, SystemClock};
 pub use config::Placement;
 pub use converse::{SESSION_HEADER, TURN_HEADER, WARNING_HEADER};

@@ -7,6 +7,8 @@ mod config;
 mod events;
 #[expect(unused_qualifications, reason = "written by the macro that describes the route")]
 mod logs;
+#[expect(unused_qualifications, reason = "written by the macro that describes the route")]
+pub(crate) mod models;
 pub(crate) mod problem;
 mod providers;
 mod service;
@@ -28,6 +30,9 @@ use utoipa_axum::routes;
 pub use self::config::{ConfigCheck, ConfigFinding, Setting, SettingQuery, SettingState, SettingValue, Settings};
 pub use self::events::EventsQuery;
 pub use self::logs::{LogLines, LogQuery};
+pub use self::models::{
+    FetchOrder, FetchStage, FetchState, KeptModel, ModelChange, ModelOffer, Models, ModelsQuery, RunningModel,
+};
 pub use self::problem::{Code, Problem};
 pub use self::providers::{LocalServer, Provider, ProviderReport, ProviderTest};
 pub use self::service::Accepted;
@@ -63,6 +68,7 @@ const MAX_BODY: usize = 8 << 20;
         (name = "skills", description = "The skill library"),
         (name = "config", description = "Settings"),
         (name = "providers", description = "Model providers"),
+        (name = "models", description = "Models of the built-in provider"),
         (name = "events", description = "What happens"),
         (name = "setup", description = "First run"),
     )
@@ -96,6 +102,9 @@ fn routes() -> OpenApiRouter<Core> {
         .routes(routes!(providers::list))
         .routes(routes!(providers::local))
         .routes(routes!(providers::test))
+        .routes(routes!(models::list))
+        .routes(routes!(models::fetch, models::cancel))
+        .routes(routes!(models::remove))
         .routes(routes!(events::list))
         .routes(routes!(events::live))
         .routes(routes!(setup::state, setup::answer))
