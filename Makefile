@@ -11,10 +11,11 @@ PEERS       := $(or $(METACLAW_PEERS),$(HOME)/.cache/metaclaw-peers)
 VERSION     := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 NAME        := metaclaw-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
 
-# Starts the service; the first start asks for what it needs to know.
+# Starts the service; the first start asks for what it needs to know. TRY=yes: without a key, with a small model that is
+# fetched once (98 MB), and with a first turn.
 run:
 	@scripts/need cargo cc
-	cargo run --release $(CARGO_FLAGS) -p metaclaw-cli -- start
+	cargo run --release $(CARGO_FLAGS) -p metaclaw-cli -- start $(if $(TRY),--try)
 
 # Everything there is to prove, the end-to-end tests included. cargo-nextest is used where it is installed.
 test: test-setup
@@ -35,8 +36,11 @@ $(VENV)/requirements.txt: tests/clients/requirements.txt
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	cp $< $@
 
-# Real agents for the tests that skip without them (about 600 MB, into $(PEERS)).
-peers: $(PEERS)/codex/ready $(PEERS)/claude-code/ready
+# Real agents and the small model for the tests that skip without them (about 700 MB, into $(PEERS)).
+peers: $(PEERS)/codex/ready $(PEERS)/claude-code/ready $(PEERS)/builtin/models/smollm2-135m-instruct.gguf
+$(PEERS)/builtin/models/%.gguf:
+	@scripts/need cargo cc
+	METACLAW_HOME=$(PEERS)/builtin cargo run $(CARGO_FLAGS) -p metaclaw-cli -- models fetch $* --yes
 $(PEERS)/codex/ready:
 	@scripts/need npm
 	npm install --silent --no-audit --no-fund --prefix $(@D) @openai/codex@0.171.0
