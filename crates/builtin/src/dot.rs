@@ -212,12 +212,7 @@ macro_rules! with_mins {
 
             #[cfg(target_arch = "x86_64")]
             #[inline(always)]
-            fn add_avx2<const T: usize>(
-                &self,
-                simd: pulp::x86::V3,
-                acts: [&Act256; T],
-                sums: &mut [avx2::Eights; T],
-            ) {
+            fn add_avx2<const T: usize>(&self, simd: pulp::x86::V3, acts: [&Act256; T], sums: &mut [avx2::Eights; T]) {
                 let zero = simd.avx._mm256_set1_ps(0.0);
                 let (mut scaled, mut below) = ([zero; T], [zero; T]);
                 for part in 0..8 {
@@ -247,12 +242,7 @@ macro_rules! with_mins {
 }
 
 with_mins!(FourK, nibble_sums, avx2::nibbles, avx2::small_sums);
-with_mins!(
-    FiveK,
-    unsigned_sums,
-    avx2::whole,
-    avx2::five_bit_sums
-);
+with_mins!(FiveK, unsigned_sums, avx2::whole, avx2::five_bit_sums);
 
 impl Dot for SixK {
     type Act = Act256;

@@ -28,7 +28,9 @@ pub enum Fault {
     #[error("it is GGUF version {0}, and versions 2 and 3 are known")]
     Version(u32),
     /// It ends too early.
-    #[error("it ends too early: {what} needs {need} bytes and the file has {have}; the download broke off, fetch it again")]
+    #[error(
+        "it ends too early: {what} needs {need} bytes and the file has {have}; the download broke off, fetch it again"
+    )]
     Truncated {
         /// What does not fit.
         what: String,
@@ -47,7 +49,9 @@ pub enum Fault {
     #[error("it needs {0}, which the built-in engine does not have; take another file of this model, or another model")]
     Unsupported(String),
     /// Weights in a format that is not known.
-    #[error("the weights {tensor} are stored as {format}, which the built-in engine does not read; take a Q4_0, Q4_1, Q4_K_M, Q5_K_M, Q6_K, Q8_0 or F16 file of this model")]
+    #[error(
+        "the weights {tensor} are stored as {format}, which the built-in engine does not read; take a Q4_0, Q4_1, Q4_K_M, Q5_K_M, Q6_K, Q8_0 or F16 file of this model"
+    )]
     Format {
         /// Name of the weights.
         tensor: String,
@@ -58,7 +62,9 @@ pub enum Fault {
     #[error("{0} is missing in it; it is incomplete or of another kind than it says")]
     Missing(String),
     /// Weights of another shape than the settings say.
-    #[error("the weights {tensor} have the shape {found:?} where {wanted:?} belongs; the file is damaged or of another kind than it says")]
+    #[error(
+        "the weights {tensor} have the shape {found:?} where {wanted:?} belongs; the file is damaged or of another kind than it says"
+    )]
     Shape {
         /// Name of the weights.
         tensor: String,

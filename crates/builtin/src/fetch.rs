@@ -74,7 +74,9 @@ pub enum FetchError {
         reason: String,
     },
     /// The file is another one than was offered.
-    #[error("the file from {name} is not the one that was offered (SHA-256 {found} instead of {wanted}); it was removed, fetch it again")]
+    #[error(
+        "the file from {name} is not the one that was offered (SHA-256 {found} instead of {wanted}); it was removed, fetch it again"
+    )]
     Checksum {
         /// The source.
         name: String,
@@ -267,7 +269,8 @@ async fn in_index(client: &Client, addresses: &Addresses, source: &Source) -> Re
     let body = page(client, &url, "application/vnd.pypi.simple.v1+json", &name).await?;
     let odd = |reason: &str| FetchError::Refused { name: name.clone(), reason: reason.to_owned() };
     let page: IndexPage = serde_json::from_slice(&body).map_err(|_| odd("its list of files was not understood"))?;
-    let listed = page.files.into_iter().find(|file| file.filename == *wheel).ok_or_else(|| odd("the file is gone there"))?;
+    let listed =
+        page.files.into_iter().find(|file| file.filename == *wheel).ok_or_else(|| odd("the file is gone there"))?;
     let url = reqwest::Url::parse(&url)
         .and_then(|base| base.join(&listed.url))
         .map_err(|_| odd("it names no usable address"))?;
@@ -292,7 +295,10 @@ async fn page(client: &Client, url: &str, accept: &str, name: &str) -> Result<Ve
         let piece = piece.map_err(|error| FetchError::Unreachable { name: name.to_owned(), reason: cause(&error) })?;
         body.extend_from_slice(&piece);
         if body.len() > LONGEST {
-            return Err(FetchError::Refused { name: name.to_owned(), reason: "its list of files is endless".to_owned() });
+            return Err(FetchError::Refused {
+                name: name.to_owned(),
+                reason: "its list of files is endless".to_owned(),
+            });
         }
     }
     Ok(body)
@@ -334,7 +340,8 @@ async fn download(
         if done > 0 {
             request = request.header(RANGE, format!("bytes={done}-"));
         }
-        let broken = |error: reqwest::Error| FetchError::Unreachable { name: planned.name.clone(), reason: cause(&error) };
+        let broken =
+            |error: reqwest::Error| FetchError::Unreachable { name: planned.name.clone(), reason: cause(&error) };
         let response = match request.send().await {
             Ok(response) => response,
             Err(_) if attempt < ATTEMPTS && done > 0 => {
@@ -351,7 +358,14 @@ async fn download(
         if !response.status().is_success() {
             return Err(FetchError::Refused { name: planned.name.clone(), reason: response.status().to_string() });
         }
-        let mut file = OpenOptions::new().create(true).write(true).append(goes_on).truncate(!goes_on).open(part).await.map_err(disk)?;
+        let mut file = OpenOptions::new()
+            .create(true)
+            .write(true)
+            .append(goes_on)
+            .truncate(!goes_on)
+            .open(part)
+            .await
+            .map_err(disk)?;
         if !goes_on {
             (done, hash) = (0, Sha256::new());
         }

@@ -330,8 +330,7 @@ impl Gguf {
     /// The bytes of weights of the shape `wanted` (columns first), and how they are stored.
     pub(crate) fn load(&mut self, name: &str, wanted: &[usize]) -> Result<(Kind, Vec<u8>), Fault> {
         let tensor = self.tensors.get(name).ok_or_else(|| Fault::Missing(name.to_owned()))?;
-        let kind =
-            tensor.kind.clone().map_err(|format| Fault::Format { tensor: name.to_owned(), format })?;
+        let kind = tensor.kind.clone().map_err(|format| Fault::Format { tensor: name.to_owned(), format })?;
         let wanted: Vec<u64> = wanted.iter().map(|length| *length as u64).collect();
         if tensor.shape != wanted {
             return Err(Fault::Shape { tensor: name.to_owned(), found: tensor.shape.clone(), wanted });

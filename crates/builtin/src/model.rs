@@ -59,7 +59,10 @@ impl Front {
     pub(crate) fn prompt(&self, wire: &Wire, wishes: &Wishes) -> Result<Prompt, Refusal> {
         let conversation = wire.conversation(&self.template)?;
         let text = self.template.render(&conversation, &self.vocab).map_err(|reason| {
-            Refusal::bad("invalid_request", format!("The built-in model's chat template does not take this conversation: {reason}."))
+            Refusal::bad(
+                "invalid_request",
+                format!("The built-in model's chat template does not take this conversation: {reason}."),
+            )
         })?;
         let tokens = self.vocab.tokens(&text);
         let room = wishes.room(tokens.len(), self.context)?;
@@ -123,8 +126,7 @@ impl Running {
         self.cache.cut(common);
         self.cache.shrink();
         self.known.truncate(common);
-        let mut figures =
-            Figures { prompt: prompt.tokens.len(), cached: common, queued_ms, ..Figures::default() };
+        let mut figures = Figures { prompt: prompt.tokens.len(), cached: common, queued_ms, ..Figures::default() };
         let mut batches = prompt.tokens[common..].chunks(BATCH).peekable();
         while let Some(batch) = batches.next() {
             let last = batches.peek().is_none();

@@ -75,7 +75,6 @@ pub(crate) struct Desk {
     logits: Vec<f32>,
 }
 
-
 impl Desk {
     /// The scores of the token that would come next.
     pub(crate) fn scores(&mut self) -> &mut [f32] {
@@ -97,7 +96,8 @@ fn floats(file: &mut Gguf, name: &str, length: usize) -> Result<Vec<f32>, Fault>
 impl Net {
     /// Reads a network out of a file.
     pub(crate) fn load(file: &mut Gguf) -> Result<Self, Fault> {
-        let family = file.text("general.architecture").ok_or_else(|| Fault::Missing("general.architecture".to_owned()))?;
+        let family =
+            file.text("general.architecture").ok_or_else(|| Fault::Missing("general.architecture".to_owned()))?;
         let family = family.to_owned();
         if !["llama", "qwen2", "qwen3"].contains(&family.as_str()) {
             return Err(Fault::Architecture(family));

@@ -87,7 +87,8 @@ impl Teller {
                 }
                 Said::Call(name, arguments) => {
                     let id = format!("call_{}_{}", self.id.trim_start_matches("chatcmpl-"), self.calls.len());
-                    let call = json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
+                    let call =
+                        json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
                     let mut told = json!({"index": self.calls.len()});
                     if let (Value::Object(told), Value::Object(call)) = (&mut told, &call) {
                         told.extend(call.clone());

@@ -222,12 +222,7 @@ impl Room {
     }
 
     /// Reads the request now if the model is here: it may have to wait long for its turn, and should not wait in vain.
-    async fn prompt(
-        &self,
-        file: &Path,
-        wire: &Wire,
-        wishes: &Wishes,
-    ) -> Result<Option<(Arc<Front>, Prompt)>, Refusal> {
+    async fn prompt(&self, file: &Path, wire: &Wire, wishes: &Wishes) -> Result<Option<(Arc<Front>, Prompt)>, Refusal> {
         let front = self.inner.state().front.clone();
         let stamp = Stamp::of(file).ok();
         let Some(front) = front.filter(|front| Some(&front.stamp) == stamp.as_ref()) else { return Ok(None) };
@@ -289,7 +284,11 @@ fn closing() -> Refusal {
 }
 
 fn broken() -> Refusal {
-    Refusal { status: 500, code: "internal", message: "The built-in model's thread ended; see metaclaw logs.".to_owned() }
+    Refusal {
+        status: 500,
+        code: "internal",
+        message: "The built-in model's thread ended; see metaclaw logs.".to_owned(),
+    }
 }
 
 /// The body of an answer.
@@ -422,8 +421,9 @@ fn fetch(
         .thread_name(|nth| format!("metaclaw-model-{nth}"))
         .build()
         .map_err(|error| unusable(format!("The built-in model got no threads: {error}.")))?;
-    let (running, front) =
-        pool.install(|| load(stamp, settings.context)).map_err(|fault| unusable(format!("The built-in model in {fault}.")))?;
+    let (running, front) = pool
+        .install(|| load(stamp, settings.context))
+        .map_err(|fault| unusable(format!("The built-in model in {fault}.")))?;
     tracing::info!(file = %file.display(), took_ms = begun.elapsed().as_millis() as u64, "the built-in model is loaded");
     let front = Arc::new(front);
     inner.state().front = Some(front.clone());

@@ -171,11 +171,9 @@ mod tests {
     #[test]
     fn limits_leave_out_what_is_less_likely() {
         let scores = [3.0_f32.ln(), 1.0_f32.ln(), 4.0_f32.ln(), 0.5_f32.ln()];
-        for limited in [
-            Choice { top_p: 0.8, ..choice() },
-            Choice { top_k: 2, ..choice() },
-            Choice { min_p: 0.5, ..choice() },
-        ] {
+        for limited in
+            [Choice { top_p: 0.8, ..choice() }, Choice { top_k: 2, ..choice() }, Choice { min_p: 0.5, ..choice() }]
+        {
             let counts = counts(&limited, &scores, 500);
             assert!(counts[0] > 0 && counts[2] > 0 && counts[1] + counts[3] == 0, "{limited:?}: {counts:?}");
         }

@@ -175,7 +175,11 @@ fn whole_characters(bytes: &[u8]) -> usize {
 fn call(text: &str) -> Option<(String, String)> {
     let call: Value = serde_json::from_str(text.trim()).ok()?;
     let name = call.get("name")?.as_str()?.to_owned();
-    let arguments = call.get("arguments").or_else(|| call.get("parameters")).cloned().unwrap_or_else(|| Value::Object(serde_json::Map::new()));
+    let arguments = call
+        .get("arguments")
+        .or_else(|| call.get("parameters"))
+        .cloned()
+        .unwrap_or_else(|| Value::Object(serde_json::Map::new()));
     let arguments = match arguments {
         Value::String(text) => text,
         other => other.to_string(),
@@ -219,7 +223,8 @@ mod tests {
     #[test]
     fn thoughts_and_calls_are_told_apart_from_the_answer() {
         let mut speech = Speech::new(Vec::new(), false, true);
-        let all = b"<think>\nhm</think>\n\nSo:\n<tool_call>\n{\"name\": \"look\", \"arguments\": {\"at\": 1}}\n</tool_call>";
+        let all =
+            b"<think>\nhm</think>\n\nSo:\n<tool_call>\n{\"name\": \"look\", \"arguments\": {\"at\": 1}}\n</tool_call>";
         let pieces: Vec<&[u8]> = all.chunks(3).collect();
         let said = run(&mut speech, &pieces);
         let thoughts: String =

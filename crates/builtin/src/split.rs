@@ -130,7 +130,8 @@ fn newer(text: &str, digits: usize) -> usize {
         return short;
     }
     let first = text.chars().next().unwrap_or(' ');
-    let before = if matches!(first, '\r' | '\n') || is_letter(first) || is_number(first) { 0 } else { first.len_utf8() };
+    let before =
+        if matches!(first, '\r' | '\n') || is_letter(first) || is_number(first) { 0 } else { first.len_utf8() };
     let letters = run(&text[before..], usize::MAX, is_letter);
     if letters > 0 {
         return before + letters;

@@ -52,12 +52,7 @@ impl Template {
         environment
             .add_template_owned("chat", source.to_owned())
             .map_err(|error| Fault::Template(error.to_string()))?;
-        Ok(Self {
-            environment,
-            begin,
-            end,
-            takes_tools: source.contains("tools"),
-        })
+        Ok(Self { environment, begin, end, takes_tools: source.contains("tools") })
     }
 
     /// The text that the model goes on from. An error says what the template does not take.
@@ -77,9 +72,7 @@ impl Template {
         if let (Some(tools), Value::Object(values)) = (tools, &mut values) {
             values.insert("tools".to_owned(), Value::Array(tools.clone()));
         }
-        template.render(Serde(values)).map_err(|error| {
-            error.detail().map_or_else(|| error.to_string(), str::to_owned)
-        })
+        template.render(Serde(values)).map_err(|error| error.detail().map_or_else(|| error.to_string(), str::to_owned))
     }
 }
 

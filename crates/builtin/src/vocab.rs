@@ -99,7 +99,9 @@ impl Vocab {
                 }
             }
             let singles = (0..=u8::MAX)
-                .map(|byte| find(&[byte]).ok_or_else(|| Fault::Damaged(format!("the vocabulary has no token for byte {byte}"))))
+                .map(|byte| {
+                    find(&[byte]).ok_or_else(|| Fault::Damaged(format!("the vocabulary has no token for byte {byte}")))
+                })
                 .collect::<Result<_, _>>()?;
             Kind::Pairs { rules, merges, singles, whole_words }
         } else {
@@ -122,10 +124,8 @@ impl Vocab {
         };
         let begins = file.truth("tokenizer.ggml.add_bos_token").unwrap_or(!pairs);
         let begin = if begins { token(file, "bos_token_id") } else { None };
-        let mut ends: Vec<u32> = ["eos_token_id", "eot_token_id", "eom_token_id"]
-            .into_iter()
-            .filter_map(|key| token(file, key))
-            .collect();
+        let mut ends: Vec<u32> =
+            ["eos_token_id", "eot_token_id", "eom_token_id"].into_iter().filter_map(|key| token(file, key)).collect();
         let known_ends = ["<|im_end|>", "<|eot_id|>", "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>", "</s>"];
         ends.extend(special.iter().filter(|(text, _)| known_ends.contains(&text.as_str())).map(|(_, token)| *token));
         ends.sort_unstable();

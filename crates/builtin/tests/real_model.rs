@@ -81,7 +81,10 @@ async fn an_answer_is_the_same_whole_and_streamed_and_has_its_figures() {
     assert_eq!(one["model"], "smol");
     assert_eq!(one["choices"][0]["finish_reason"], "stop");
     let usage = &one["usage"];
-    assert_eq!(usage["total_tokens"], usage["prompt_tokens"].as_u64().unwrap() + usage["completion_tokens"].as_u64().unwrap());
+    assert_eq!(
+        usage["total_tokens"],
+        usage["prompt_tokens"].as_u64().unwrap() + usage["completion_tokens"].as_u64().unwrap()
+    );
 
     let body = ask(question, json!({"stream": true, "stream_options": {"include_usage": true}}));
     let streamed = chunks(room.chat(&file, "smol", &body, true).await.unwrap()).await;
@@ -100,7 +103,8 @@ async fn an_answer_is_the_same_whole_and_streamed_and_has_its_figures() {
 async fn length_stop_sequences_and_seeds_are_kept_to() {
     let Some(file) = model() else { return };
     let room = room();
-    let get = async |more: Value| whole(room.chat(&file, "m", &ask("Count: one, two,", more), false).await.unwrap()).await;
+    let get =
+        async |more: Value| whole(room.chat(&file, "m", &ask("Count: one, two,", more), false).await.unwrap()).await;
     let short = get(json!({"max_tokens": 3})).await;
     assert_eq!(short["choices"][0]["finish_reason"], "length");
     assert_eq!(short["usage"]["completion_tokens"], 3);

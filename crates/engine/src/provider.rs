@@ -131,7 +131,8 @@ async fn built_in(core: &Core, upstream: Upstream, models_only: bool) -> Provide
     match asked {
         Ok(words) => {
             report.ok = true;
-            report.message = format!("The built-in model {} answered in {:.1} s.", kept.id, begun.elapsed().as_secs_f64());
+            report.message =
+                format!("The built-in model {} answered in {:.1} s.", kept.id, begun.elapsed().as_secs_f64());
             report.words = Some(words);
         }
         Err(failure) => {

@@ -120,10 +120,14 @@ async fn have_model(core: &Core, config: &config::Config, agreed: bool) -> Resul
     }
     let offer = match builtin::offer(id) {
         Some(offer) => offer,
-        None if id.is_empty() => return Err(Problem::invalid("The built-in provider has no model yet.")
-            .hint("Answer `model` with an id from `metaclaw models list`, or with the path of a GGUF file.")),
-        None => return Err(Problem::invalid(format!("There is no model {id}."))
-            .hint("Answer `model` with an id from `metaclaw models list`, or with the path of a GGUF file.")),
+        None if id.is_empty() => {
+            return Err(Problem::invalid("The built-in provider has no model yet.")
+                .hint("Answer `model` with an id from `metaclaw models list`, or with the path of a GGUF file."));
+        }
+        None => {
+            return Err(Problem::invalid(format!("There is no model {id}."))
+                .hint("Answer `model` with an id from `metaclaw models list`, or with the path of a GGUF file."));
+        }
     };
     if !agreed {
         return Err(Problem::invalid(format!("{}. Nothing is fetched without a yes.", crate::local::terms(offer)))

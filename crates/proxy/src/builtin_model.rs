@@ -88,8 +88,10 @@ impl BuiltinModel {
 
     fn models(&self) -> Reply {
         let kept = self.built_in.shelf.kept().unwrap_or_default();
-        let data: Vec<_> =
-            kept.iter().map(|kept| serde_json::json!({"id": kept.id, "object": "model", "owned_by": "builtin"})).collect();
+        let data: Vec<_> = kept
+            .iter()
+            .map(|kept| serde_json::json!({"id": kept.id, "object": "model", "owned_by": "builtin"}))
+            .collect();
         whole(StatusCode::OK, serde_json::json!({"object": "list", "data": data}).to_string().into())
     }
 }

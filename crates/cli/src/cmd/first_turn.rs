@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use engine::api::{SettingState, Status, TurnRow};
+use engine::api::{Setting, Status, TurnRow};
 use engine::client::Client;
 use http::{Method, Request, header};
 use http_body_util::{BodyExt, Full};
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(super) async fn run(ctx: &Ctx, status: &Status) -> Result<(), Fail> {
     let out = &ctx.out;
     let api = ctx.running().await?;
-    let key: SettingState = api.get("/api/v1/config/proxy.api_key?reveal=true").await?;
+    let key: Setting = api.get("/api/v1/config/proxy.api_key?reveal=true").await?;
     out.line("");
     out.line(&format!("{} {QUESTION}", out.paint(Tone::Strong, "You:")));
     out.raw(format!("{} ", out.paint(Tone::Strong, "Model:")).as_bytes());
@@ -92,7 +92,10 @@ fn delta(line: &[u8]) -> Option<String> {
 
 fn refusal(body: &[u8]) -> String {
     let error: Value = serde_json::from_slice(body).unwrap_or_default();
-    let said = error.pointer("/error/message").and_then(Value::as_str).map_or_else(|| String::from_utf8_lossy(body), Into::into);
+    let said = error
+        .pointer("/error/message")
+        .and_then(Value::as_str)
+        .map_or_else(|| String::from_utf8_lossy(body), Into::into);
     said.trim_end_matches('.').to_owned()
 }
 
@@ -106,7 +109,10 @@ async fn shown(ctx: &Ctx, api: &Client) -> Result<(), Fail> {
     let added = if added.is_empty() { "nothing was added".to_owned() } else { format!("added: {}", added.join(", ")) };
     let took = crate::out::duration(turn.finished_ms - turn.started_ms);
     ctx.out.line("");
-    ctx.out.line(&format!("This was turn {} of the journal: {added}; {took}. All of it: metaclaw turns show {}", turn.id, turn.id));
+    ctx.out.line(&format!(
+        "This was turn {} of the journal: {added}; {took}. All of it: metaclaw turns show {}",
+        turn.id, turn.id
+    ));
     ctx.out.note("The built-in model is for trying MetaClaw out. For work choose a provider: metaclaw setup. What is learned stays.");
     Ok(())
 }

@@ -95,7 +95,9 @@ async fn fetch(ctx: &Ctx, api: &Client, id: Option<String>, yes: bool) -> Result
         (false, Some(kept)) => {
             ctx.out.line(&format!("{} is in {}", kept.id, kept.file));
             if !kept.in_use {
-                ctx.out.note(&format!("Use it: metaclaw config set llm.provider builtin; metaclaw config set llm.model_id {id}"));
+                ctx.out.note(&format!(
+                    "Use it: metaclaw config set llm.provider builtin; metaclaw config set llm.model_id {id}"
+                ));
             }
         }
         (false, None) => {}
@@ -114,7 +116,13 @@ pub(super) fn agreed(offer: &ModelOffer) -> Result<bool, inquire::InquireError> 
 /// What somebody has to know before a yes.
 pub(super) fn terms(offer: &ModelOffer) -> String {
     let sources = offer.sources.join(" or ");
-    format!("{} ({}) is a download of {} from {sources}, licence {}.", offer.label, offer.about, megabytes(offer.size), offer.licence)
+    format!(
+        "{} ({}) is a download of {} from {sources}, licence {}.",
+        offer.label,
+        offer.about,
+        megabytes(offer.size),
+        offer.licence
+    )
 }
 
 pub(super) fn megabytes(bytes: u64) -> String {
@@ -127,7 +135,13 @@ fn progress(state: &FetchState) -> String {
         FetchStage::Download => "Fetching",
         FetchStage::Unpack => "Unpacking",
     };
-    format!("{doing} {} from {}: {} of {} ({percent} %)", state.id, state.source, megabytes(state.done), megabytes(state.total))
+    format!(
+        "{doing} {} from {}: {} of {} ({percent} %)",
+        state.id,
+        state.source,
+        megabytes(state.done),
+        megabytes(state.total)
+    )
 }
 
 /// Shows the progress of a fetch until it is over.

@@ -112,7 +112,9 @@ fn provider(
     for preset in presets.iter().filter(|p| !p.local && p.id != "custom" && p.later.is_none()) {
         entries.push((preset.label.clone(), &preset.id, None));
     }
-    for preset in presets.iter().filter(|p| p.local && p.id != BUILTIN && !local.iter().any(|server| server.provider == p.id)) {
+    for preset in
+        presets.iter().filter(|p| p.local && p.id != BUILTIN && !local.iter().any(|server| server.provider == p.id))
+    {
         entries.push((format!("{}  (not found running)", preset.label), &preset.id, None));
     }
     entries.push(("Another OpenAI- or Anthropic-compatible address".to_owned(), "custom", None));

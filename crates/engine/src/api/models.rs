@@ -248,6 +248,8 @@ pub(super) async fn remove(State(core): State<Core>, Path(id): Path<String>) -> 
         .shelf()
         .remove(&id)
         .map_err(|error| super::problem::io(&sentence(&format!("{id} cannot be removed")), &error))?
-        .ok_or_else(|| Problem::not_found(format!("There is no model {id} here.")).hint("List them: metaclaw models list"))?;
+        .ok_or_else(|| {
+            Problem::not_found(format!("There is no model {id} here.")).hint("List them: metaclaw models list")
+        })?;
     Ok(Json(ModelChange { message: format!("{id} is removed; {} MB are free.", freed.div_ceil(1_000_000)) }))
 }
