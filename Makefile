@@ -1,9 +1,10 @@
-# run · test · lint · bench · package. Each target first installs what it needs on Debian and Ubuntu, once; elsewhere it
+# run · test · install · lint · bench · package. Each target first installs what it needs on Debian and Ubuntu, once; elsewhere it
 # says what is missing. CARGO_FLAGS goes to every cargo call (CI: --locked).
 .DEFAULT_GOAL := run
-.PHONY: run test test-setup peers lint bench package
+.PHONY: run test install test-setup peers lint bench package
 
 CARGO_FLAGS ?=
+PREFIX      ?= $(HOME)/.local
 BUILD       := $(or $(CARGO_TARGET_DIR),target)
 VENV        := $(or $(METACLAW_TEST_VENV),tests/.venv)
 SKIPPED     := $(abspath $(BUILD))/skipped-peers.txt
@@ -11,11 +12,22 @@ PEERS       := $(or $(METACLAW_PEERS),$(HOME)/.cache/metaclaw-peers)
 VERSION     := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 NAME        := metaclaw-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
 
+# Where rustup puts cargo, for the shell that does not know it yet.
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
+
 # Starts the service; the first start asks for what it needs to know. TRY=yes: without a key, with a small model that is
 # fetched once (98 MB), and with a first turn.
 run:
 	@scripts/need cargo cc
 	cargo run --release $(CARGO_FLAGS) -p metaclaw-cli -- start $(if $(TRY),--try)
+
+# Puts the command `metaclaw` into $(PREFIX)/bin.
+install:
+	@scripts/need cargo cc
+	cargo build --release $(CARGO_FLAGS) -p metaclaw-cli
+	mkdir -p $(PREFIX)/bin
+	install -m 755 $(BUILD)/release/metaclaw $(PREFIX)/bin/metaclaw
+	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "$(PREFIX)/bin is not on your PATH yet: export PATH=$(PREFIX)/bin:\$$PATH";; esac
 
 # Everything there is to prove, the end-to-end tests included. cargo-nextest is used where it is installed.
 test: test-setup

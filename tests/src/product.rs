@@ -53,6 +53,8 @@ impl Said {
 pub struct Product {
     root: TempDir,
     port: u16,
+    /// Keeps the port from the tests of other processes.
+    _held: std::fs::File,
     child: Option<Child>,
     starts: usize,
     env: Vec<(String, String)>,
@@ -84,7 +86,8 @@ impl Product {
     pub fn bare() -> Self {
         let root = tempfile::Builder::new().prefix("metaclaw-").tempdir().expect("a temporary folder");
         std::fs::create_dir_all(root.path().join("home")).expect("a home folder");
-        Self { root, port: free_port(), child: None, starts: 0, env: Vec::new() }
+        let (port, held) = free_port();
+        Self { root, port, _held: held, child: None, starts: 0, env: Vec::new() }
     }
 
     /// A started product with the usual settings.
@@ -305,15 +308,20 @@ pub fn binary() -> PathBuf {
     path
 }
 
-/// A free port below the range that outgoing connections take theirs from.
-fn free_port() -> u16 {
+/// A free port below the range that outgoing connections take theirs from, and the lock that keeps it ours: tests run in
+/// many processes, and a port is free until its service has started.
+fn free_port() -> (u16, std::fs::File) {
+    let locks = std::env::temp_dir().join("metaclaw-test-ports");
+    std::fs::create_dir_all(&locks).expect("a folder for locks");
     let seed = std::process::id() as usize;
     static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     loop {
         let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let port = 11_000 + u16::try_from((seed * 7919 + n * 13) % 21_000).expect("below 32000");
-        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
+        let file = std::fs::File::options().create(true).truncate(false).write(true).open(locks.join(port.to_string()));
+        let Ok(file) = file else { continue };
+        if file.try_lock().is_ok() && std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return (port, file);
         }
     }
 }
@@ -374,24 +382,40 @@ impl Product {
     /// Starts the service in a mount namespace of its own, through a shell script that ends in `exec "$@"`. `false`, with
     /// a message, where this machine does not let us make one.
     pub async fn spawn_in_mounts(&mut self, script: &str) -> bool {
-        let may = Command::new("unshare").args(["-rm", "true"]).stderr(Stdio::null()).status().await;
-        if !may.is_ok_and(|status| status.success()) {
-            crate::peers::skipped("mount namespaces (unshare -rm)");
-            return false;
-        }
+        let Some(mut command) = self.in_mounts(script, &["start"]).await else { return false };
         self.starts += 1;
         let file = |kind: &str| {
             std::fs::File::create(self.root.path().join(format!("{}.{kind}", self.starts))).expect("an output file")
         };
         let (out, err) = (file("out"), file("err"));
-        let service = self.command(["start"]);
+        self.child = Some(command.stdout(out).stderr(err).spawn().expect("unshare runs"));
+        true
+    }
+
+    /// Runs a command to its end in a mount namespace as [`Product::spawn_in_mounts`] makes it.
+    pub async fn cli_in_mounts(&self, script: &str, args: &[&str]) -> Option<Said> {
+        let mut command = self.in_mounts(script, args).await?;
+        let output = within("the command ends", command.output()).await.expect("unshare runs");
+        Some(Said {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
+    }
+
+    async fn in_mounts(&self, script: &str, args: &[&str]) -> Option<Command> {
+        let may = Command::new("unshare").args(["-rm", "true"]).stderr(Stdio::null()).status().await;
+        if !may.is_ok_and(|status| status.success()) {
+            crate::peers::skipped("mount namespaces (unshare -rm)");
+            return None;
+        }
+        let ours = self.command(args);
         let mut command = Command::new("unshare");
-        command.args(["-rm", "sh", "-ec", script, "sh"]).arg(service.as_std().get_program()).arg("start").env_clear();
-        for (name, value) in service.as_std().get_envs() {
+        command.args(["-rm", "sh", "-ec", script, "sh"]).arg(ours.as_std().get_program()).args(args).env_clear();
+        for (name, value) in ours.as_std().get_envs() {
             command.env(name, value.unwrap_or_default());
         }
-        command.stdin(Stdio::null()).stdout(out).stderr(err).current_dir(self.root.path()).kill_on_drop(true);
-        self.child = Some(command.spawn().expect("unshare runs"));
-        true
+        command.stdin(Stdio::null()).current_dir(self.root.path()).kill_on_drop(true);
+        Some(command)
     }
 }

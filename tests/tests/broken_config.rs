@@ -31,8 +31,8 @@ async fn a_wrong_value_is_named_with_file_line_and_key(#[case] old: &str, #[case
     product.write_config(&text);
     product.spawn(&["start"]);
     let said = product.ended().await;
-    assert!(said.code != 0, "{said:#?}");
-    for part in ["config.yaml", &format!("{line}"), key] {
+    assert_eq!(said.code, 4, "{said:#?}");
+    for part in [&format!("config.yaml: line {line}: "), key] {
         assert!(said.err.contains(part), "{part:?} is missing: {}", said.err);
     }
     assert_eq!(product.config(), text, "the file was written over");

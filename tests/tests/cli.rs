@@ -207,3 +207,46 @@ async fn help_and_version_need_nothing() {
     }
     assert!(!product.home().exists(), "help made a home folder");
 }
+
+/// Keys of digits, other providers, and what belonged to the one before.
+#[tokio::test]
+async fn answers_are_written_as_they_were_given_and_another_provider_gets_nothing_of_the_old_one() {
+    let provider = Provider::start().await;
+    let product = Product::at(
+        &provider,
+        &json!({"llm": {"provider": "openai", "api_base": null, "auth_method": "passthrough", "model_id": "gpt-4o",
+                        "dialect": null, "model_map": {"gpt-4o": "gpt-4o-mini"}, "headers": {"X-Org": "sk-org-canary"}}}),
+    );
+    let answers = product.folder().join("answers.yaml");
+    let text = format!("provider: custom\nbase_url: {}\napi_key: 0123456\nmodel: 1e5\n", provider.base());
+    std::fs::write(&answers, text).expect("the answers");
+    let path = answers.display().to_string();
+    let said = product.cli(&["setup", "--non-interactive", "--answers", &path]).await;
+    assert_eq!(said.code, 0, "{said:#?}");
+    let tested = provider.last();
+    assert_eq!(tested.head.header("authorization"), Some("Bearer 0123456"));
+    assert_eq!(tested.head.header("x-org"), None);
+    assert_eq!(tested.json()["model"], "1e5");
+    let mut product = product;
+    product.start().await;
+    assert_eq!(product.agent().ask(Api::Chat, &hello(Api::Chat, "hi", false)).await.status(), 200);
+    let turn = provider.last();
+    assert_eq!(turn.head.header("authorization"), Some("Bearer 0123456"), "the test call and a turn are the same");
+    assert_eq!((turn.head.header("x-org"), turn.json()["model"].clone()), (None, json!("1e5")));
+    assert!(!product.config().contains("sk-org-canary"), "{}", product.config());
+}
+
+/// What comes from a request or a file is shown by the terminal, not obeyed.
+#[tokio::test]
+async fn escapes_from_requests_and_files_do_not_reach_the_terminal() {
+    let provider = Provider::start().await;
+    let product = Product::started(&provider, &json!({})).await;
+    let mut request = hello(Api::Chat, "hi", false);
+    request["model"] = json!("x\u{1b}]0;pwn\u{7}\u{1b}[31mRED\u{9b}5m");
+    assert_eq!(product.agent().ask(Api::Chat, &request).await.status(), 200);
+    for args in [&["turns", "show", "last"][..], &["turns"], &["turns", "show", "last", "--json"], &["sessions"]] {
+        let said = product.cli(args).await;
+        assert_eq!(said.code, 0, "{said:#?}");
+        assert!(!said.all().contains(|c: char| c.is_control() && c != '\n'), "{args:?}: {said:?}");
+    }
+}

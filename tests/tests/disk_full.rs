@@ -34,16 +34,23 @@ async fn loses_nothing_and_recovers() {
         while std::io::Write::write_all(&mut file, &vec![7; block]).is_ok() {}
     }
     drop(file);
+    let (mut unrecorded, mut recorded) = (0, Vec::new());
     for n in 0..20 {
         // Bodies big enough that they cannot hide in pages already there.
         let words = format!("during {n} {}", incompressible(100_000, n));
         let got = agent.ask(Api::Chat, &hello(Api::Chat, &words, false)).await;
-        if got.status() != 200 {
-            assert!(matches!(got.status(), 500 | 503 | 507), "{} {}", got.status(), got.text());
-            let message = got.json()["error"]["message"].as_str().expect("an error in the dialect's form").to_owned();
-            assert!(message.to_lowercase().contains("disk") || message.contains("journal"), "{message}");
+        // Rule one before rule two: the answer arrives, and says that it is not written down.
+        assert_eq!(got.status(), 200, "{}", got.text());
+        assert_eq!(got.json()["choices"][0]["message"]["content"], "Fine.");
+        match got.head.header("x-metaclaw-warning") {
+            Some(warning) => {
+                assert!(warning.contains("not recorded"), "{warning}");
+                unrecorded += 1;
+            }
+            None => recorded.push(words[..12].trim_end().to_owned()),
         }
     }
+    assert!(unrecorded > 0, "the disk was never full");
     assert!(health(&product.addr()).await, "it died: {}", product.output("err"));
 
     std::fs::remove_file(&filler).expect("room again");
@@ -56,6 +63,10 @@ async fn loses_nothing_and_recovers() {
     let turns = product.turns().await;
     for words in ["before", "after"] {
         assert!(turns.iter().any(|t| t["user_text"] == words && t["outcome"] == "ok"), "{words} is not in the journal");
+    }
+    for words in &recorded {
+        let there = turns.iter().any(|t| t["user_text"].as_str().is_some_and(|text| text.starts_with(words)));
+        assert!(there, "{words} came without a warning and is not in the journal");
     }
     let said = product.stop().await;
     assert_eq!(said.code, 0, "{said:#?}");

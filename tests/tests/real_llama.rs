@@ -64,3 +64,25 @@ async fn answers_the_sdks() {
         assert!(!text.trim().is_empty() || scenario == "models", "{scenario}: {seen}");
     }
 }
+
+#[tokio::test]
+async fn is_told_what_was_said_in_another_conversation() {
+    let Some((_llama, addr)) = llama(&["-n", "16"]).await else { return };
+    let settings = json!({"llm": {"model_id": "smollm2", "provider": "llamacpp"}, "memory": {"enabled": true}});
+    let mut product = Product::with_base(&format!("http://{addr}/v1"), &settings);
+    product.start().await;
+    let agent = product.agent().patient();
+    let chat = || Chat::new(Api::Chat).with("max_tokens", json!(12)).with("temperature", json!(0));
+    chat().user("My parrot is called Zazu and speaks Finnish.").send(&agent).await;
+    chat().user("What is the name of my parrot?").send(&agent).await;
+    let turns = product.turns().await;
+    let last = &turns.last().expect("two turns")["id"];
+    let sent = product.cli(&["turns", "show", &last.to_string(), "--request", "forwarded"]).await;
+    assert!(sent.out.contains("Relevant Long-Term Memory") && sent.out.contains("Zazu"), "{sent:?}");
+    let shown = product.json(&["turns", "show", &last.to_string()]).await;
+    assert_eq!(
+        (&shown["turn"]["outcome"], &shown["turn"]["additions"][0]["kind"]),
+        (&json!("ok"), &json!("memory")),
+        "{shown}"
+    );
+}

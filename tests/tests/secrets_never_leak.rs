@@ -52,6 +52,8 @@ async fn whatever_happens() {
     let wrong = agent.without_header("authorization").with_header("authorization", &format!("Bearer {CALLERS}"));
     said.push(wrong.get("/v1/models").await.body.to_vec());
     said.push(agent.get("/v1/models").await.body.to_vec());
+    said.push(agent.without_header("authorization").get(&format!("/k/{PROXY_KEY}/v1/models")).await.body.to_vec());
+    said.push(agent.without_header("authorization").get(&format!("/k/{PROXY_KEY}/v1/nothing")).await.body.to_vec());
     said.push(
         agent.with_header("x-api-key", CALLERS).ask(Api::Chat, &hello(Api::Chat, "hi", false)).await.body.to_vec(),
     );
@@ -85,6 +87,19 @@ async fn whatever_happens() {
     assert!(refused.code != 0, "{refused:#?}");
     said.push(refused.all().into_bytes());
     product.write_config(&good);
+    // Nor must answers that are no YAML.
+    let answers = product.folder().join("answers.yaml");
+    for broken in [
+        format!("provider: custom\napi_key: {UPSTREAM_KEY}\n  model: m1\n"),
+        format!("provider: custom\napi_key: \"{UPSTREAM_KEY}\n"),
+        format!("- {UPSTREAM_KEY}\n"),
+    ] {
+        std::fs::write(&answers, broken).expect("the answers");
+        let refused = product.cli(&["setup", "--non-interactive", "--answers", &answers.display().to_string()]).await;
+        assert_eq!(refused.code, 2, "{refused:#?}");
+        said.push(refused.all().into_bytes());
+    }
+    std::fs::remove_file(&answers).expect("the answers go");
 
     let config = product.home().join("config.yaml");
     let outputs = said.iter().enumerate().map(|(n, text)| (format!("output {n}"), text.clone()));
@@ -112,6 +127,10 @@ async fn what_is_written_is_readable_by_its_owner_only() {
     Chat::new(Api::Chat).user("hi").send(&product.agent()).await;
     let said = product.cli(&["config", "set", "skills.top_k", "5"]).await;
     assert_eq!(said.code, 0, "{said:#?}");
+    for change in [&["skills", "disable", "git-history"][..], &["skills", "undo"]] {
+        let said = product.cli(change).await;
+        assert_eq!(said.code, 0, "{said:#?}");
+    }
     let mode = |path: &Path| std::fs::metadata(path).expect("a file").permissions().mode() & 0o777;
     assert_eq!(mode(&product.home()), 0o700);
     for path in files(&product.home()) {

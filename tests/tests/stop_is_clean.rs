@@ -28,7 +28,7 @@ async fn a_signal_ends_it_in_every_mode(
     assert!(!product.home().join("control.sock").exists(), "the socket was left behind");
 }
 
-/// A stream that is nearly done gets its end; one that never ends does not hold the stop up.
+/// A stream that is nearly done gets its end; one that never ends does not hold the stop up, and its agent is told.
 #[tokio::test]
 async fn a_running_stream_is_finished_and_a_hanging_one_is_cut() {
     let provider = Provider::start().await;
@@ -53,8 +53,13 @@ async fn a_running_stream_is_finished_and_a_hanging_one_is_cut() {
     }
     assert!(ended_well(Api::Chat, &seen), "{seen:#?}");
     let said = product.ended().await;
-    assert!(start.elapsed() < Duration::from_secs(11), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     assert_eq!(said.code, 0, "{said:#?}");
+    let mut last = String::new();
+    while let Some(event) = hanging.event().await.expect("a proper end") {
+        last = event.data;
+    }
+    assert!(last.contains("\"error\"") && last.contains("being stopped"), "{last}");
 
     let turns = product.turns().await;
     let outcome = |text: &str| turns.iter().find(|t| t["user_text"] == text).map(|t| t["outcome"].clone());
@@ -72,6 +77,54 @@ async fn stop_waits_until_it_has_ended_and_says_when_there_was_nothing() {
     assert_eq!(product.ended().await.code, 0);
     let said = product.cli(&["stop"]).await;
     assert_eq!(said.code, 3, "{said:#?}");
+}
+
+/// A process that does not answer any more is what `--force` is for.
+#[tokio::test]
+async fn a_service_that_hangs_is_told_and_ended_by_force() {
+    let provider = Provider::start().await;
+    let mut product = Product::started(&provider, &json!({})).await;
+    signal(product.pid(), "STOP").await;
+    let said = product.cli(&["status"]).await;
+    assert!(said.code == 1 && said.err.contains("did not answer"), "{said:#?}");
+    let said = product.cli(&["stop", "--timeout", "1"]).await;
+    assert!(said.code == 1 && said.err.contains("--force"), "{said:#?}");
+    let said = product.cli(&["stop", "--timeout", "1", "--force"]).await;
+    assert_eq!(said.code, 0, "{said:#?}");
+    product.ended().await;
+    product.start().await;
+}
+
+/// A mistake in the config, or a port that is taken, never costs the service that runs.
+#[tokio::test]
+async fn a_restart_that_would_fail_is_refused() {
+    let provider = Provider::start().await;
+    let product = Product::started(&provider, &json!({})).await;
+    let good = product.config();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("its address").port();
+    for (broken, says) in [
+        (format!("{good}nonsense: [\n"), "config.yaml".to_owned()),
+        (good.replace(&format!("port: {}", product.port()), &format!("port: {port}")), port.to_string()),
+    ] {
+        product.write_config(&broken);
+        let said = product.cli(&["restart"]).await;
+        assert_eq!(said.code, 1, "{said:#?}");
+        assert!(said.err.contains(&says) && said.err.contains("runs on"), "{said:#?}");
+        assert!(health(&product.addr()).await);
+    }
+    product.write_config(&good);
+    assert_eq!(product.cli(&["restart"]).await.code, 0);
+    // Another service than the one that runs is not meant.
+    let other = product.folder().join("other.yaml").display().to_string();
+    std::fs::write(&other, &good).expect("a config");
+    for verb in ["restart", "stop"] {
+        for target in [["--port", "1"], ["--config", &other]] {
+            let said = product.cli(&[verb, target[0], target[1]]).await;
+            assert_eq!(said.code, 3, "{verb} {target:?}: {said:#?}");
+        }
+    }
+    assert!(health(&product.addr()).await);
 }
 
 /// Background start: back when it answers, and `stop` finds it.

@@ -10,12 +10,12 @@ use serde_json::json;
 #[rstest]
 #[case::no_front_matter("# Just text\n", None)]
 #[case::open_front_matter("---\nname: bad-skill\n", None)]
-#[case::bad_yaml("---\nname: bad-skill\n- description: x\n---\nText\n", None)]
-#[case::no_description("---\nname: bad-skill\n---\nText\n", None)]
-#[case::wrong_name("---\nname: ../../etc\ndescription: d\n---\nText\n", Some("2"))]
+#[case::bad_yaml("---\nname: bad-skill\n- description: x\n---\nText\n", Some(3))]
+#[case::no_description("---\nname: bad-skill\n---\nText\n", Some(1))]
+#[case::wrong_name("---\nname: ../../etc\ndescription: d\n---\nText\n", Some(2))]
 #[case::empty("", None)]
 #[tokio::test]
-async fn is_reported_and_the_others_work(#[case] text: &str, #[case] line: Option<&str>) {
+async fn is_reported_and_the_others_work(#[case] text: &str, #[case] line: Option<u32>) {
     let provider = Provider::start().await;
     let mut product = Product::at(&provider, &json!({}));
     product.teach();
@@ -26,7 +26,7 @@ async fn is_reported_and_the_others_work(#[case] text: &str, #[case] line: Optio
     let report = said.all();
     assert!(report.contains("bad-skill"), "{report}");
     if let Some(line) = line {
-        assert!(report.contains(line), "line {line} is not named: {report}");
+        assert!(report.contains(&format!("bad-skill/SKILL.md:{line}: ")), "line {line} is not named: {report}");
     }
     product.agent().ask(Api::Chat, &hello(Api::Chat, QUESTION, false)).await;
     assert_eq!(blocks(provider.last().text()), 1);

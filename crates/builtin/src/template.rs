@@ -59,7 +59,8 @@ impl Template {
     pub(crate) fn render(&self, conversation: &Conversation, vocab: &Vocab) -> Result<String, String> {
         let mut messages = conversation.messages.clone();
         messages.iter_mut().for_each(|message| defuse(message, vocab));
-        let tools = Some(&conversation.tools).filter(|tools| !tools.is_empty());
+        let mut tools = conversation.tools.clone();
+        tools.iter_mut().for_each(|tool| defuse(tool, vocab));
         let template = self.environment.get_template("chat").map_err(|error| error.to_string())?;
         let mut values = serde_json::json!({
             "messages": messages,
@@ -69,8 +70,8 @@ impl Template {
             "enable_thinking": conversation.thinks,
         });
         // Templates ask whether there are tools by asking whether the name is there.
-        if let (Some(tools), Value::Object(values)) = (tools, &mut values) {
-            values.insert("tools".to_owned(), Value::Array(tools.clone()));
+        if let (false, Value::Object(values)) = (tools.is_empty(), &mut values) {
+            values.insert("tools".to_owned(), Value::Array(tools));
         }
         template.render(Serde(values)).map_err(|error| error.detail().map_or_else(|| error.to_string(), str::to_owned))
     }

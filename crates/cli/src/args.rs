@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Exit codes, shown under every long help.
@@ -50,6 +51,8 @@ pub(crate) enum Verb {
     Config(Config),
     /// List, find, check and change skills
     Skills(Skills),
+    /// See, find, correct and forget what is remembered
+    Memory(Memory),
     /// List, fetch and remove the models of the built-in provider
     Models(Models),
     /// List sessions, newest first
@@ -186,7 +189,7 @@ pub(crate) struct Config {
     #[command(subcommand)]
     pub verb: Option<ConfigVerb>,
     /// Setting to read, for example llm.model_id
-    #[arg(value_name = "KEY")]
+    #[arg(value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
     pub key: Option<String>,
     /// New value; "-" reads it from standard input
     #[arg(value_name = "VALUE", allow_hyphen_values = true)]
@@ -212,6 +215,7 @@ pub(crate) enum ConfigVerb {
     /// One setting
     Get {
         /// For example llm.model_id
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         key: String,
         /// Show the value even if it is a secret
         #[arg(long)]
@@ -222,6 +226,7 @@ pub(crate) enum ConfigVerb {
     /// Remove one setting from the file, so that its default counts again
     Unset {
         /// For example skills.top_k
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         key: String,
     },
     /// Where the file is
@@ -233,6 +238,7 @@ pub(crate) enum ConfigVerb {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ConfigSet {
     /// For example llm.model_id
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub key: String,
     /// New value. Secrets do not go here: use a flag below or leave it out to be asked
     #[arg(allow_hyphen_values = true, conflicts_with_all = ["stdin", "from_env", "from_file"])]
@@ -290,6 +296,7 @@ pub(crate) enum SkillsVerb {
     /// One skill, whole
     Show {
         /// Its name
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         name: String,
     },
     /// What would be added to a message with these words, and why
@@ -305,7 +312,7 @@ pub(crate) enum SkillsVerb {
     },
     /// Copy a skill folder, or a folder of them, into the library
     Add {
-        /// SKILL.md, its folder, or a folder of such folders
+        /// SKILL.md (that file alone), its folder with all files, or a folder of such folders
         path: PathBuf,
         /// Replace a skill of the same name; the old one can be brought back
         #[arg(long)]
@@ -314,22 +321,25 @@ pub(crate) enum SkillsVerb {
     /// Take a skill out of the library; `skills undo` brings it back
     Remove {
         /// Its name
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         name: String,
     },
     /// Use a skill again
     Enable {
         /// Its name
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         name: String,
     },
     /// Keep a skill but do not use it
     Disable {
         /// Its name
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         name: String,
     },
     /// What changed in the library, newest first
     Log {
         /// How many changes
-        #[arg(short, long, visible_alias = "limit", default_value_t = 10)]
+        #[arg(short, long, visible_alias = "limit", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
         n: u32,
     },
     /// Take back the last change of the library
@@ -337,9 +347,203 @@ pub(crate) enum SkillsVerb {
 }
 
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Sessions {
+#[command(arg_required_else_help = true)]
+pub(crate) struct Memory {
+    #[command(subcommand)]
+    pub verb: MemoryVerb,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum MemoryVerb {
+    /// Whether it is on, and what waits for you
+    Status,
+    /// How much is remembered
+    Stats {
+        /// Only of this scope
+        #[arg(long)]
+        scope: Option<String>,
+    },
+    /// What is remembered, the last learned first
+    List(MemoryFind),
+    /// What fits these words, best first
+    Search {
+        /// The words
+        #[arg(required = true)]
+        words: Vec<String>,
+        /// In this scope
+        #[arg(long)]
+        scope: Option<String>,
+        /// How many
+        #[arg(short = 'n', long, default_value_t = 0, hide_default_value = true)]
+        limit: usize,
+        /// Exactly what a turn with these words would get
+        #[arg(long)]
+        as_turn: bool,
+    },
+    /// One memory, whole
+    Show {
+        /// Its id
+        id: String,
+    },
+    /// Remember something
+    Add(MemoryAdding),
+    /// Correct a memory
+    Edit(MemoryEditing),
+    /// Tell a memory always, whatever is asked
+    Pin {
+        /// Its id
+        id: String,
+        /// No longer
+        #[arg(long)]
+        off: bool,
+    },
+    /// Let a memory be recalled that was kept back
+    Accept {
+        /// Its id
+        id: String,
+    },
+    /// Forget for good: the memory, every version of it, and its words in the journal
+    Forget {
+        /// Its id
+        #[arg(conflicts_with = "scope")]
+        id: Option<String>,
+        /// Instead: everything of this scope, conversations included
+        #[arg(long)]
+        scope: Option<String>,
+        /// Yes, erase the scope
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Print all facts as JSON lines
+    Export {
+        /// Write them into this new file instead
+        #[arg(short, long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        /// Only of this scope
+        #[arg(long)]
+        scope: Option<String>,
+        /// Replaced, archived and kept back ones as well
+        #[arg(long)]
+        all: bool,
+    },
+    /// Read an export, an old memory.db or policy.json; without a file, the memory of an old install
+    Import {
+        /// The file; "-" = an export on standard input
+        file: Option<PathBuf>,
+        /// Put everything into this scope
+        #[arg(long)]
+        scope: Option<String>,
+    },
+    /// Copy the whole database, journal included, into a new file
+    Backup {
+        /// The file
+        file: PathBuf,
+    },
+    /// Whose memories there are
+    Scopes,
+    /// All versions of a fact, the newest first
+    History {
+        /// Its id
+        id: String,
+    },
+    /// Everything about memory in one document
+    Report {
+        /// Only of this scope
+        #[arg(long)]
+        scope: Option<String>,
+    },
+    /// Read what is unread, take the facts that wait, archive what has expired
+    Maintain,
+    /// The settings and weights of recall
+    Policy,
+    /// Serve the routes of the old memory sidecar on loopback until Ctrl-C
+    Sidecar {
+        /// The port
+        #[arg(long, env = "METACLAW_SIDECAR_PORT", default_value_t = engine::SIDECAR_PORT)]
+        port: u16,
+    },
+}
+
+/// Which memories.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MemoryFind {
+    /// Only of this scope
+    #[arg(long)]
+    pub scope: Option<String>,
+    /// Only with this status: active, superseded, archived
+    #[arg(long)]
+    pub status: Option<String>,
+    /// Only of this type
+    #[arg(long)]
+    pub kind: Option<String>,
+    /// Only what is kept back until you decide
+    #[arg(long, conflicts_with = "status")]
+    pub quarantined: bool,
+    /// Only what is told always
+    #[arg(long)]
+    pub pinned: bool,
+    /// What was said, word for word, instead of facts
+    #[arg(long)]
+    pub passages: bool,
+    /// The same of one session
+    #[arg(long)]
+    pub session: Option<String>,
+    /// The next page: the number that the page before names
+    #[arg(long)]
+    pub before: Option<i64>,
     /// How many
     #[arg(short = 'n', long, default_value_t = 20)]
+    pub limit: u32,
+}
+
+/// Something to remember.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MemoryAdding {
+    /// What; "-" reads it from standard input
+    #[arg(required = true)]
+    pub words: Vec<String>,
+    /// Its type, for example preference
+    #[arg(long)]
+    pub kind: Option<String>,
+    /// Whose it is
+    #[arg(long)]
+    pub scope: Option<String>,
+    /// A label; may be given several times
+    #[arg(long)]
+    pub tag: Vec<String>,
+    /// Tell it always, whatever is asked
+    #[arg(long)]
+    pub pin: bool,
+}
+
+/// What to correct.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MemoryEditing {
+    /// Its id
+    pub id: String,
+    /// New words
+    pub words: Vec<String>,
+    /// New type
+    #[arg(long)]
+    pub kind: Option<String>,
+    /// All labels; may be given several times
+    #[arg(long)]
+    pub tag: Vec<String>,
+    /// 0 to 1
+    #[arg(long)]
+    pub importance: Option<f64>,
+    /// Keep it, but do not recall it
+    #[arg(long, conflicts_with = "restore")]
+    pub archive: bool,
+    /// Recall it again
+    #[arg(long)]
+    pub restore: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Sessions {
+    /// How many
+    #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
     /// Only this agent's
     #[arg(long)]
@@ -352,10 +556,10 @@ pub(crate) struct Turns {
     #[command(subcommand)]
     pub verb: Option<TurnsVerb>,
     /// Only this session's
-    #[arg(short, long)]
+    #[arg(short, long, value_parser = session_id)]
     pub session: Option<String>,
     /// How many
-    #[arg(short = 'n', long, default_value_t = 20)]
+    #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
 }
 
@@ -364,6 +568,7 @@ pub(crate) enum TurnsVerb {
     /// One turn: what was said, what was added and why, what came back
     Show {
         /// Its id, or "last"
+        #[arg(value_parser = turn_id)]
         id: String,
         /// Print the request's bytes instead: as the agent sent it, or as it went to the provider
         #[arg(long, value_enum, value_name = "FORM")]
@@ -377,6 +582,28 @@ pub(crate) enum RequestForm {
     Sent,
     /// As it went to the provider
     Forwarded,
+}
+
+/// A turn as `turns` lists it.
+fn turn_id(text: &str) -> Result<String, String> {
+    let known = text == "last" || text.parse::<i64>().is_ok_and(|id| id > 0);
+    if known {
+        Ok(text.to_owned())
+    } else {
+        Err("a turn is the number that `metaclaw turns` shows, or \"last\"".into())
+    }
+}
+
+/// Longer than any id of a session.
+const LONGEST_SESSION: usize = 4096;
+
+/// A session as `sessions` lists it.
+fn session_id(text: &str) -> Result<String, String> {
+    match text.len() {
+        0 => Err("a session has a name; `metaclaw sessions` lists them".into()),
+        1..=LONGEST_SESSION => Ok(text.to_owned()),
+        _ => Err(format!("no session has a name of more than {LONGEST_SESSION} bytes")),
+    }
 }
 
 #[cfg(test)]
@@ -426,6 +653,27 @@ mod tests {
         assert_eq!(said(&["metaclaw", "dance"]).exit_code(), 2);
         assert_eq!(said(&["metaclaw", "start", "--mode", "fast"]).exit_code(), 2);
         assert_eq!(said(&["metaclaw", "--help"]).exit_code(), 0);
+        let long = "s".repeat(LONGEST_SESSION + 1);
+        let wrong: &[&[&str]] = &[
+            &["skills", "show", ""],
+            &["skills", "remove", ""],
+            &["skills", "enable", ""],
+            &["skills", "disable", ""],
+            &["skills", "log", "-n", "0"],
+            &["config", ""],
+            &["config", "get", ""],
+            &["config", "set", "", "x"],
+            &["config", "unset", ""],
+            &["turns", "show", ""],
+            &["turns", "show", "abc"],
+            &["turns", "--limit", "0"],
+            &["turns", "--session", ""],
+            &["turns", "--session", &long],
+            &["sessions", "-n", "0"],
+        ];
+        for words in wrong {
+            assert_eq!(said(&[&["metaclaw"], *words].concat()).exit_code(), 2, "{words:?}");
+        }
         insta::assert_snapshot!(said(&["metaclaw", "start", "--mode", "fast"]), @r"
         error: invalid value 'fast' for '--mode <MODE>'
           [possible values: auto, rl, skills_only]

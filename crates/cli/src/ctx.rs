@@ -1,13 +1,21 @@
 //! What every command works with: the output, the home, the environment and the way to the control API.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use config::Home;
 use engine::client::Client;
 use engine::lock;
+use tokio::time::Instant;
 
+use crate::args::Target;
 use crate::exit::{Exit, Fail};
 use crate::out::Out;
+
+/// How long a service that holds the home may take until its control socket answers.
+const STARTING: Duration = Duration::from_secs(3);
+/// How often it is tried.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Shared by all commands of one call.
 pub(crate) struct Ctx {
@@ -50,9 +58,43 @@ impl Ctx {
         Ok(Client::inside(cold.router()))
     }
 
-    /// The control API of the running service only.
+    /// The control API of the running service only. One that is just starting is waited for.
     pub(crate) async fn running(&self) -> Result<Client, Fail> {
-        self.service().await.ok_or_else(Fail::not_running)
+        let begun = Instant::now();
+        loop {
+            if let Some(service) = self.service().await {
+                return Ok(service);
+            }
+            match self.holder() {
+                None => return Err(Fail::not_running()),
+                Some(holder) if begun.elapsed() > STARTING => return Err(unreachable(holder.as_ref())),
+                Some(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    }
+
+    /// Who runs the service that `target` means; exit 3 if nobody does, or another one.
+    pub(crate) fn meant(&self, target: &Target) -> Result<Option<lock::Holder>, Fail> {
+        let Some(holder) = self.holder() else { return Err(Fail::not_running()) };
+        let Some(holder) = holder else { return Ok(None) };
+        if let Some(port) = target.port
+            && holder.port != port
+        {
+            return Err(Fail::new(
+                Exit::NotRunning,
+                format!("No service of this home uses port {port}; process {} uses {}.", holder.pid, holder.port),
+            ));
+        }
+        if let Some(config) = &self.config
+            && holder.config != *config
+        {
+            let (ours, theirs) = (config.display(), holder.config.display());
+            return Err(Fail::new(
+                Exit::NotRunning,
+                format!("No service of this home reads {ours}; process {} reads {theirs}.", holder.pid),
+            ));
+        }
+        Ok(Some(holder))
     }
 
     async fn service(&self) -> Option<Client> {
@@ -73,8 +115,21 @@ impl Ctx {
         lock::holder(&self.home.lock_path())
     }
 
+    /// Whether somebody holds this home.
+    pub(crate) fn is_held(&self) -> bool {
+        self.holder().is_some()
+    }
+
     /// Now, in the person's own time zone.
     pub(crate) fn now() -> jiff::Zoned {
         jiff::Zoned::now()
     }
+}
+
+fn unreachable(holder: Option<&lock::Holder>) -> Fail {
+    let who = holder.map_or("A process".to_owned(), |holder| format!("Process {}", holder.pid));
+    Fail::failed(format!(
+        "{who} holds this home, but its control socket does not answer: it is starting or ending, or it hangs."
+    ))
+    .hint("If it stays so, end it: metaclaw stop --force")
 }

@@ -49,7 +49,7 @@ impl Out {
 
     /// A line of the result. A closed pipe is no error: the reader has seen enough.
     pub(crate) fn line(&self, text: &str) {
-        let _ = writeln!(std::io::stdout().lock(), "{text}");
+        let _ = writeln!(std::io::stdout().lock(), "{}", obeyed(text, self.colour_out));
     }
 
     /// Text of the result as it is, without an added line end.
@@ -62,14 +62,14 @@ impl Out {
     /// The result as JSON, two-space indented.
     pub(crate) fn value<T: Serialize>(&self, value: &T) {
         if let Ok(text) = serde_json::to_string_pretty(value) {
-            self.line(&text);
+            let _ = writeln!(std::io::stdout().lock(), "{}", json_escaped(&text));
         }
     }
 
     /// A remark for the person, on standard error.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
-            let _ = writeln!(std::io::stderr().lock(), "{text}");
+            let _ = writeln!(std::io::stderr().lock(), "{}", obeyed(text, self.colour_err));
         }
     }
 
@@ -86,7 +86,7 @@ impl Out {
 
     /// A warning, on standard error, quiet or not.
     pub(crate) fn warn(&self, text: &str) {
-        let _ = writeln!(std::io::stderr().lock(), "{} {text}", self.err_paint(Tone::Warn, "warning:"));
+        let _ = writeln!(std::io::stderr().lock(), "{} {}", self.err_paint(Tone::Warn, "warning:"), printable(text));
     }
 
     /// An error with its way out. With `--json` the same as one object on standard error.
@@ -95,13 +95,13 @@ impl Out {
         if self.json {
             let body =
                 serde_json::json!({"error": {"exit": fail.exit as u8, "message": fail.message, "hint": fail.hint}});
-            let _ = writeln!(err, "{body}");
+            let _ = writeln!(err, "{}", json_escaped(&body.to_string()));
             return;
         }
-        let _ = writeln!(err, "{} {}", self.err_paint(Tone::Bad, "error:"), fail.message);
+        let _ = writeln!(err, "{} {}", self.err_paint(Tone::Bad, "error:"), printable(&fail.message));
         if let Some(hint) = &fail.hint {
             for line in hint.lines() {
-                let _ = writeln!(err, "  {line}");
+                let _ = writeln!(err, "  {}", printable(line));
             }
         }
     }
@@ -119,7 +119,7 @@ impl Out {
         let wide = rows.iter().map(|(label, _)| label.width()).max().unwrap_or(0);
         for (label, value) in rows {
             let pad = " ".repeat(wide - label.width());
-            for (nth, line) in value.lines().enumerate() {
+            for (nth, line) in printable(value).lines().enumerate() {
                 if nth == 0 {
                     self.line(&format!("{}{pad}  {line}", self.paint(Tone::Faint, label)));
                 } else {
@@ -138,22 +138,29 @@ impl Out {
     }
 }
 
+/// The sequences of the tones, and the one that ends them.
+const STYLES: [&str; 7] =
+    ["\u{1b}[1m", "\u{1b}[2m", "\u{1b}[32m", "\u{1b}[33m", "\u{1b}[31m", "\u{1b}[38;5;209m", "\u{1b}[0m"];
+
 fn styled(tone: Tone, text: &str) -> String {
-    let code = match tone {
-        Tone::Strong => "1",
-        Tone::Faint => "2",
-        Tone::Good => "32",
-        Tone::Warn => "33",
-        Tone::Bad => "31",
-        Tone::Added => "38;5;209",
+    let [strong, faint, good, warn, bad, added, end] = STYLES;
+    let start = match tone {
+        Tone::Strong => strong,
+        Tone::Faint => faint,
+        Tone::Good => good,
+        Tone::Warn => warn,
+        Tone::Bad => bad,
+        Tone::Added => added,
     };
-    format!("\u{1b}[{code}m{text}\u{1b}[0m")
+    format!("{start}{}{end}", printable(text))
 }
 
 fn layout(head: &[&str], rows: &[Vec<String>], width: usize) -> Vec<(String, bool)> {
     let columns = head.len();
+    // What is in a cell may come from a request or a file: one line, and nothing that a terminal obeys.
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
     let mut wide: Vec<usize> = head.iter().map(|cell| cell.width()).collect();
-    for row in rows {
+    for row in &rows {
         for (at, cell) in row.iter().enumerate().take(columns) {
             wide[at] = wide[at].max(cell.width());
         }
@@ -175,6 +182,12 @@ fn layout(head: &[&str], rows: &[Vec<String>], width: usize) -> Vec<(String, boo
     let mut lines = vec![(line(&mut head.iter().copied()), true)];
     lines.extend(rows.iter().map(|row| (line(&mut row.iter().map(String::as_str)), false)));
     lines
+}
+
+/// As one line without control characters; a leading indent stays.
+fn one_line(text: &str) -> String {
+    let indent = text.len() - text.trim_start_matches(' ').len();
+    format!("{}{}", &text[..indent], cut(text, usize::MAX))
 }
 
 /// One line of at most `width` columns; line breaks become spaces and control characters go.
@@ -201,6 +214,36 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
         if c.is_control() && c != '\n' && c != '\t' {
             out.extend(c.escape_unicode());
+        } else {
+            out.push(c);
+        }
+        out
+    })
+}
+
+/// A line as the terminal gets it: of its control characters only our own styles are left, and those only where there
+/// is colour at all.
+fn obeyed(text: &str, colour: bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\u{1b}') {
+        out.push_str(&printable(&rest[..at]));
+        let ours = STYLES.iter().find(|style| colour && rest[at..].starts_with(**style));
+        match ours {
+            Some(style) => out.push_str(style),
+            None => out.push_str(&printable("\u{1b}")),
+        }
+        rest = &rest[at + ours.map_or(1, |style| style.len())..];
+    }
+    out.push_str(&printable(rest));
+    out
+}
+
+/// JSON with the control characters escaped that serde leaves alone.
+fn json_escaped(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
+        if c.is_control() && c != '\n' {
+            out.push_str(&format!("\\u{:04x}", u32::from(c)));
         } else {
             out.push(c);
         }
@@ -259,6 +302,17 @@ mod tests {
     fn terminal_escapes_from_elsewhere_are_shown_not_obeyed() {
         assert_eq!(printable("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb\nc");
         assert_eq!(cut("a\u{1b}[2Jb\nc", 20), "a[2Jb c");
+        let row = ["x\u{1b}]0;pwn\u{7}\u{1b}[31mRED", "co\u{9b}31mRED"].map(str::to_owned).to_vec();
+        let table = layout(&["MODEL", "CATEGORY"], &[row], 80);
+        assert!(table.iter().all(|line| !line.0.contains(char::is_control)), "{table:?}");
+        let line = format!("{} {}", styled(Tone::Strong, "a\u{1b}]0;pwn\u{7}"), "b\u{1b}[31mc\u{1b}[5m");
+        let bare = |colour| obeyed(&line, colour);
+        assert_eq!(bare(true), "\u{1b}[1ma\\u{1b}]0;pwn\\u{7}\u{1b}[0m b\u{1b}[31mc\\u{1b}[5m");
+        assert!(!bare(false).contains(char::is_control));
+        let json = serde_json::to_string(&serde_json::json!({"a": "\u{9b}31m\u{1b}\u{7f}"})).unwrap();
+        let safe = json_escaped(&json);
+        assert!(!safe.contains(char::is_control));
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).unwrap()["a"], "\u{9b}31m\u{1b}\u{7f}");
     }
 
     #[test]

@@ -72,6 +72,12 @@ impl BaseUrl {
         self.authority.host()
     }
 
+    /// Whether both are the same server: what is meant for one may be told to the other.
+    #[must_use]
+    pub fn is_same_server(&self, other: &Self) -> bool {
+        self.scheme == other.scheme && self.host().eq_ignore_ascii_case(other.host()) && self.port() == other.port()
+    }
+
     /// The port that connections go to.
     #[must_use]
     pub fn port(&self) -> u16 {

@@ -30,6 +30,16 @@ pub enum Edit {
     },
 }
 
+impl Edit {
+    /// The key it changes.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        match self {
+            Self::Set { key, .. } | Self::Unset { key } => key,
+        }
+    }
+}
+
 /// A change that was made.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {

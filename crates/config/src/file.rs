@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::edit::{Change, Edit, edit_text};
 use crate::home::close_to_others;
-use crate::load::{parse, read_text};
+use crate::load::{LARGEST, parse, read_regular, read_text};
 use crate::{ConfigError, EditError};
 
 /// Sets one key. See [`apply`].
@@ -22,9 +22,7 @@ pub fn unset(path: &Path, key: &str) -> Result<Change, EditError> {
 }
 
 fn one(path: &Path, edit: Edit) -> Result<Change, EditError> {
-    let key = match &edit {
-        Edit::Set { key, .. } | Edit::Unset { key } => key.clone(),
-    };
+    let key = edit.key().to_owned();
     apply(path, &[edit])?.pop().ok_or(EditError::UnknownKey { key, suggestion: None })
 }
 
@@ -84,7 +82,7 @@ fn replace(path: &Path, before: Option<&str>, after: &str) -> Result<(), EditErr
     }
     let written = write_new(&beside, after).and_then(|()| {
         // An editor that knows nothing of our lock may have saved in the meantime.
-        let unchanged = match (fs::read(path), before) {
+        let unchanged = match (read_regular(path, LARGEST), before) {
             (Ok(now), Some(before)) => now == before.as_bytes(),
             (Err(error), None) => error.kind() == io::ErrorKind::NotFound,
             (Err(error), Some(_)) => return Err(error),

@@ -89,9 +89,19 @@ impl Home {
         self.dir.join("trash")
     }
 
-    /// Makes the folder (0700). An existing folder that others may enter is closed to them.
+    /// Makes the folder (0700). An existing folder that others may enter is closed to them if it is ours: empty, or with
+    /// our files in it. A folder that everybody shares (`/tmp`), the user's own or one with other things in it is left as
+    /// it is; the doctor tells of it.
     pub fn ensure(&self) -> io::Result<()> {
+        let ours = match fs::read_dir(&self.dir) {
+            Ok(mut entries) => entries.next().is_none() || self.lock_path().exists() || self.config_path().exists(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            Err(error) => return Err(error),
+        };
         fs::create_dir_all(&self.dir)?;
+        if !ours || is_shared(&self.dir) || self.user.as_deref() == Some(&self.dir) {
+            return Ok(());
+        }
         close_to_others(&self.dir, 0o700)
     }
 
@@ -124,6 +134,18 @@ fn expand_tilde(text: &str, user: Option<&Path>) -> PathBuf {
     }
 }
 
+/// Whether the folder is one in which everybody may have files and nobody may touch another's.
+#[cfg(unix)]
+fn is_shared(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o1000 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_shared(_path: &Path) -> bool {
+    false
+}
+
 /// Takes the rights of group and others away. Does nothing where there are no such rights.
 #[cfg(unix)]
 pub(crate) fn close_to_others(path: &Path, mode: u32) -> io::Result<()> {
@@ -138,4 +160,31 @@ pub(crate) fn close_to_others(path: &Path, mode: u32) -> io::Result<()> {
 #[cfg(not(unix))]
 pub(crate) fn close_to_others(_path: &Path, _mode: u32) -> io::Result<()> {
     Ok(())
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn mode_after(mode: u32, file: Option<&str>) -> u32 {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path().join("home"));
+        fs::create_dir(home.dir()).unwrap();
+        if let Some(file) = file {
+            fs::write(home.dir().join(file), "").unwrap();
+        }
+        fs::set_permissions(home.dir(), fs::Permissions::from_mode(mode)).unwrap();
+        home.ensure().unwrap();
+        fs::metadata(home.dir()).unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn only_a_folder_of_our_own_is_closed_to_others() {
+        assert_eq!(mode_after(0o755, None), 0o700, "an empty one");
+        assert_eq!(mode_after(0o755, Some("config.yaml")), 0o700, "one with our config");
+        assert_eq!(mode_after(0o755, Some("letter.odt")), 0o755, "one with other things");
+        assert_eq!(mode_after(0o1777, Some("config.yaml")), 0o1777, "a shared one");
+    }
 }

@@ -4,6 +4,7 @@
 //! ([`ConfigError`]) with line and key; [`set`] and [`unset`] change one value and leave everything else as it was
 //! written. Every key stands once in the table ([`keys`]), with its kind, default, text and what it does.
 
+mod answers;
 mod base_url;
 mod choices;
 mod edit;
@@ -22,6 +23,7 @@ mod upstream;
 mod value;
 mod yaml;
 
+pub use answers::answers;
 pub use base_url::BaseUrl;
 pub use choices::{
     AuthMethod, Backend, ClawType, EmbeddingMode, LlmDialect, LogLevel, LossFn, MemoryRetrieval, Mode, Placement,
@@ -33,7 +35,7 @@ pub use file::{apply, create, get, set, unset};
 pub use first::{Answers, first_config};
 pub use home::Home;
 pub use listen::Listen;
-pub use load::{Loaded, Shown, Source, load, load_with, parse};
+pub use load::{Loaded, Shown, Source, load, load_with, parse, read_text};
 pub use preset::{Door, Preset, preset, presets};
 pub use secret::{LocalSecrets, Reference, Secret, SecretMap, Secrets, generate_key};
 pub use table::{

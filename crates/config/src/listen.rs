@@ -32,7 +32,7 @@ impl Config {
             let reason = format!(
                 "proxy.host is {} but proxy.api_key is empty: anyone in the network could spend your provider's key, so \
                  only this machine can reach port {port}. To open it, set a key first (metaclaw config set \
-                 proxy.api_key KEY), give it to your agents, and restart. To end this message, set proxy.host to 127.0.0.1",
+                 proxy.api_key), give it to your agents, and restart. To end this message, set proxy.host to 127.0.0.1",
                 self.proxy.host
             );
             let addr = if asked.is_ipv6() && !asked.is_unspecified() {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use serde::Serialize;
@@ -65,16 +65,26 @@ pub fn load_with(path: &Path, secrets: &dyn Secrets) -> Result<Loaded, ConfigErr
 }
 
 /// More than any settings file has; a log that was put in its place is not read into memory.
-const LARGEST: u64 = 4 << 20;
+pub(crate) const LARGEST: u64 = 4 << 20;
 
-fn too_large() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "it is larger than 4 MB, which no settings file is")
+/// The bytes of a regular file of at most `largest` bytes. Pipes and devices may never end, or never begin.
+pub(crate) fn read_regular(path: &Path, largest: u64) -> io::Result<Vec<u8>> {
+    let refused = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    // Asked before it is opened: opening a pipe waits for its other end.
+    if !fs::metadata(path)?.is_file() {
+        return refused("it is no regular file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(largest + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > largest {
+        return refused(format!("it is larger than {} KB, which no such file is", largest >> 10));
+    }
+    Ok(bytes)
 }
 
-/// The text of a file, as UTF-8.
-pub(crate) fn read_text(path: &Path) -> Result<String, ConfigError> {
-    let unreadable = |source| ConfigError::Unreadable { file: path.to_path_buf(), source };
-    match fs::metadata(path).and_then(|about| if about.len() > LARGEST { Err(too_large()) } else { fs::read(path) }) {
+/// The text of a settings file, as UTF-8: a regular file of at most 4 MB.
+pub fn read_text(path: &Path) -> Result<String, ConfigError> {
+    match read_regular(path, LARGEST) {
         Ok(bytes) => String::from_utf8(bytes).map_err(|error| {
             let good = error.utf8_error().valid_up_to();
             let line = error.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() + 1;
@@ -86,7 +96,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String, ConfigError> {
             }
         }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(ConfigError::Missing { file: path.to_path_buf() }),
-        Err(error) => Err(unreadable(error)),
+        Err(source) => Err(ConfigError::Unreadable { file: path.to_path_buf(), source }),
     }
 }
 

@@ -5,6 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::load::read_regular;
+
+/// More than any file has that holds a key.
+const LARGEST_SECRET: u64 = 1 << 20;
+
 /// A secret. Neither `Debug` nor `Display` shows it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret {
@@ -178,7 +183,11 @@ impl<V: Fn(&str) -> Option<String>> Secrets for LocalSecrets<V> {
                     (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
                     _ => self.base.join(path),
                 };
-                let text = std::fs::read_to_string(&path).map_err(|error| error.kind().to_string())?;
+                let bytes = read_regular(&path, LARGEST_SECRET).map_err(|error| match error.kind() {
+                    std::io::ErrorKind::InvalidInput => error.to_string(),
+                    kind => kind.to_string(),
+                })?;
+                let text = String::from_utf8(bytes).map_err(|_| "it is no UTF-8 text".to_owned())?;
                 Ok(text.lines().next().unwrap_or_default().trim().to_owned())
             }
             Reference::Keychain(_) => Err("no keychain is available to this program".to_owned()),

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::secret::looks_secret;
-use crate::yaml::{Body, Node, Style};
+use crate::yaml::{Body, Document, Node, Style};
 use crate::{Secret, presets};
 
 /// What may stand at a key.
@@ -270,7 +270,16 @@ impl Setting for Vec<String> {
         match &node.body {
             Body::Null => Ok(Self::new()),
             // A list in old files is often one text with commas.
-            Body::Scalar { text, .. } => Ok(comma_list(text)),
+            Body::Scalar { text, .. } if !text.trim_start().starts_with('[') => Ok(comma_list(text)),
+            // A list in quotes is still one; what only begins like a list is a mistake.
+            Body::Scalar { text, .. } => match Document::parse(text) {
+                Ok(Document { root: Node { body: Body::Sequence { items, .. }, .. }, .. }) => items
+                    .iter()
+                    .map(|item| item.text().map(|text| text.trim().to_owned()).ok_or_else(|| Wrong::new(node, kind)))
+                    .filter(|item| item.as_ref().map_or(true, |text| !text.is_empty()))
+                    .collect(),
+                _ => Err(Wrong::new(node, kind)),
+            },
             Body::Sequence { items, .. } => items
                 .iter()
                 .map(|item| match item.text() {
@@ -304,6 +313,10 @@ impl<T: Setting + MapValue> Setting for BTreeMap<String, T> {
             let name = entry.key.text().ok_or_else(|| Wrong::new(&entry.key, kind))?;
             if !T::name_allowed(name) {
                 return Err(Wrong::new(&entry.key, kind));
+            }
+            // A name without a value says nothing.
+            if entry.value.text().is_some_and(|text| text.trim().is_empty()) {
+                continue;
             }
             map.insert(name.to_owned(), T::read(&entry.value, &T::KIND)?);
         }

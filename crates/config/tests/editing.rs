@@ -180,6 +180,8 @@ fn what_would_reach_other_values_is_left_to_a_person() {
 #[case("llm.api_base", "not an address")]
 #[case("scheduler.sleep_start", "7")]
 #[case("llm.api_key", "two\nlines")]
+#[case("skills.disabled", "[a, b")]
+#[case("skills.disabled", "[a, b] c")]
 fn wrong_values_are_not_written(#[case] key: &str, #[case] value: &str) {
     match set("", key, value) {
         Err(EditError::NotAllowed(problem)) => assert_eq!(problem.key, key),

@@ -66,6 +66,27 @@ fn a_file_that_is_no_settings_file_is_not_read() {
     assert!(matches!(load(dir.path()), Err(ConfigError::Unreadable { .. })));
 }
 
+/// A pipe never begins and a device never ends: neither is waited for, as a config file or as the file of a secret.
+#[cfg(unix)]
+#[test]
+fn pipes_and_devices_are_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config.yaml");
+    let pipe = dir.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for special in [pipe.as_path(), Path::new("/dev/zero")] {
+        std::os::unix::fs::symlink(special, &path).unwrap();
+        let error = load(&path).unwrap_err();
+        assert!(matches!(error, ConfigError::Unreadable { .. }) && error.to_string().contains("no regular file"));
+        assert!(matches!(set(&path, "mode", "rl"), Err(EditError::Broken(ConfigError::Unreadable { .. }))));
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, format!("llm:\n  api_key: file:{}\n", special.display())).unwrap();
+        let loaded = load(&path).unwrap();
+        assert!(loaded.warnings[0].message.contains("no regular file"), "{:?}", loaded.warnings);
+        fs::remove_file(&path).unwrap();
+    }
+}
+
 #[test]
 fn all_edits_are_made_or_none() {
     let dir = tempfile::tempdir().unwrap();

@@ -411,3 +411,16 @@ fn a_value_can_be_overridden_for_one_run() {
     assert_eq!(config.set("proxy.prot", "1").unwrap_err().allowed, "proxy.port");
     assert!(config.set("mode", "turbo").is_err());
 }
+
+#[test]
+fn a_model_without_another_name_is_not_sent_as_an_empty_one() {
+    let text = "llm:\n  model_map: {gpt-4o: , o3: \"\", o4: mine}\n";
+    let map = read(text).config.llm.model_map;
+    assert_eq!(map.into_iter().collect::<Vec<_>>(), [("o4".to_owned(), "mine".to_owned())]);
+}
+
+#[test]
+fn a_list_in_quotes_is_a_list() {
+    let text = "skills:\n  disabled: \"[a-b, c]\"\n";
+    assert_eq!(read(text).config.skills.disabled, ["a-b", "c"]);
+}

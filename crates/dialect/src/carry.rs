@@ -1,12 +1,13 @@
 //! What one provider needs back on the next request, packed into a field that another dialect's clients return untouched.
-//! Written by the answer encoders, read by request translation. Nothing here ever reaches a provider.
+//! Written by the answer encoders, read by request translation; where client and provider speak the same dialect by now,
+//! `RequestEdit::unpack_reasoning` takes it out, so that nothing of it reaches a provider.
 
 use serde_json::{Map, Value};
 
 use crate::ir::{Reasoning, ToolCall};
 
 /// Marks our text in `signature`, `data` and `encrypted_content` fields. No provider's own begins like this.
-const MARK: &str = "metaclaw:";
+pub(crate) const MARK: &str = "metaclaw:";
 
 /// What a packed field held.
 #[derive(Clone, Debug, Default, PartialEq)]

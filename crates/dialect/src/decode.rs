@@ -8,6 +8,7 @@ pub(crate) mod responses;
 use serde_json::{Map, Value};
 
 use crate::ir::{Answer, Fold};
+use crate::json::{Halves, read_lossy};
 use crate::sequence::Sequencer;
 use crate::{ApiError, Dialect, ErrorKind};
 
@@ -28,8 +29,15 @@ pub(crate) enum Seen {
     Garbage,
 }
 
+/// One provider's stream, and what one event of it left for the next.
 #[derive(Debug)]
-pub(crate) enum Decoder {
+pub(crate) struct Decoder {
+    pub(crate) dialect: Decoding,
+    halves: Halves,
+}
+
+#[derive(Debug)]
+pub(crate) enum Decoding {
     Chat(chat::Chat),
     Responses(responses::Responses),
     Messages(messages::Messages),
@@ -37,11 +45,12 @@ pub(crate) enum Decoder {
 
 impl Decoder {
     pub(crate) fn new(dialect: Dialect) -> Self {
-        match dialect {
-            Dialect::Chat => Self::Chat(chat::Chat::default()),
-            Dialect::Responses => Self::Responses(responses::Responses::default()),
-            Dialect::Messages => Self::Messages(messages::Messages::default()),
-        }
+        let dialect = match dialect {
+            Dialect::Chat => Decoding::Chat(chat::Chat::default()),
+            Dialect::Responses => Decoding::Responses(responses::Responses::default()),
+            Dialect::Messages => Decoding::Messages(messages::Messages::default()),
+        };
+        Self { dialect, halves: Halves::default() }
     }
 
     /// Reads one stream event. `name` is the SSE `event:` field.
@@ -54,48 +63,49 @@ impl Decoder {
         if trimmed.is_empty() {
             return Seen::Nothing;
         }
-        let Ok(Value::Object(object)) = serde_json::from_slice(trimmed) else { return Seen::Garbage };
+        let Ok(Value::Object(object)) = read_lossy(trimmed, Some(&mut self.halves)) else { return Seen::Garbage };
         let name = name.and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default();
-        match self {
-            Self::Chat(chat) => chat.chunk(&object, seq),
-            Self::Responses(responses) => responses.event(&object, name, seq),
-            Self::Messages(messages) => messages.event(&object, name, seq),
+        match &mut self.dialect {
+            Decoding::Chat(chat) => chat.chunk(&object, seq),
+            Decoding::Responses(responses) => responses.event(&object, name, seq),
+            Decoding::Messages(messages) => messages.event(&object, name, seq),
         }
     }
 
     fn done(&mut self, seq: &mut Sequencer) {
-        match self {
-            Self::Chat(chat) => chat.done(seq),
-            Self::Responses(responses) => responses.done(seq),
-            Self::Messages(messages) => messages.done(seq),
+        match &mut self.dialect {
+            Decoding::Chat(chat) => chat.done(seq),
+            Decoding::Responses(responses) => responses.done(seq),
+            Decoding::Messages(messages) => messages.done(seq),
         }
     }
 
     /// Ends an answer whose end marker never came, if the model had said why it stopped. False: it had not.
     pub(crate) fn end_without_marker(&mut self, seq: &mut Sequencer) -> bool {
-        let finished = match self {
-            Self::Chat(chat) => chat.finish_seen(),
-            Self::Responses(_) => false,
-            Self::Messages(messages) => messages.finish_seen(),
-        };
+        let finished = self.finish_seen();
         if finished {
             self.done(seq);
         }
         finished
     }
 
+    /// Whether the model has told why it stopped ahead of the end marker. In Responses the marker tells it.
+    pub(crate) fn finish_seen(&self) -> bool {
+        match &self.dialect {
+            Decoding::Chat(chat) => chat.finish_seen(),
+            Decoding::Responses(_) => false,
+            Decoding::Messages(messages) => messages.finish_seen(),
+        }
+    }
+
     /// Whether the model gave a reason for its end, which makes an empty answer a real one.
     pub(crate) fn reason_seen(&self) -> bool {
-        match self {
-            Self::Chat(chat) => chat.finish_seen(),
-            Self::Responses(_) => true,
-            Self::Messages(messages) => messages.finish_seen(),
-        }
+        matches!(&self.dialect, Decoding::Responses(_)) || self.finish_seen()
     }
 
     /// Whether token counts may still come after the end marker.
     pub(crate) fn usage_may_follow(&self) -> bool {
-        matches!(self, Self::Chat(chat) if !chat.usage_seen)
+        matches!(&self.dialect, Decoding::Chat(chat) if !chat.usage_seen)
     }
 }
 

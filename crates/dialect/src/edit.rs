@@ -28,7 +28,7 @@ struct Splice<'a> {
 #[derive(Debug, Clone)]
 struct ContainerEdit<'a> {
     container: Value<'a>,
-    /// Positions of the removed members' keys.
+    /// Positions of the removed elements, or of the removed members' keys.
     removed: Vec<u32>,
     /// New members or elements at the end: key (objects only) and raw JSON.
     added: Vec<(Option<String>, String)>,
@@ -78,6 +78,12 @@ impl<'a> Edits<'a> {
     pub fn append_element(&mut self, array: Value<'a>, raw: &str) {
         let edit = self.container(array);
         self.containers[edit].added.push((None, raw.to_owned()));
+    }
+
+    /// Takes an element out of `array`.
+    pub fn remove_element(&mut self, array: Value<'a>, element: Value<'a>) {
+        let edit = self.container(array);
+        self.containers[edit].removed.push(element.position());
     }
 
     /// Adds an element (raw JSON) at the front of `array`.
@@ -171,7 +177,10 @@ impl<'a> ContainerEdit<'a> {
             };
             self.container.members().map(member).collect()
         } else {
-            self.container.elements().map(|element| (element.span(), true)).collect()
+            self.container
+                .elements()
+                .map(|element| (element.span(), !self.removed.contains(&element.position())))
+                .collect()
         };
         let open = self.container.span().start + 1;
         let first_kept = children.iter().position(|(_, stays)| *stays);

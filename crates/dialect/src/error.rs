@@ -124,6 +124,9 @@ impl ApiError {
 impl From<RequestError> for ApiError {
     fn from(error: RequestError) -> Self {
         let param = error.param().map(str::to_owned);
+        if matches!(&error, RequestError::Syntax(syntax) if syntax.message == crate::json::TOO_MANY) {
+            return Self { param, ..Self::new(413, ErrorKind::TooLarge, error.to_string()) };
+        }
         let code = matches!(error, RequestError::Syntax(_)).then(|| "invalid_json".to_owned());
         Self { status: 400, kind: ErrorKind::InvalidRequest, code, param, message: error.to_string() }
     }

@@ -307,7 +307,6 @@ impl Stop {
 pub struct Fold {
     answer: Answer,
     open: bool,
-    stopped: bool,
 }
 
 impl Fold {
@@ -332,10 +331,7 @@ impl Fold {
             }
             Event::Close => self.close(),
             Event::Usage(usage) => self.answer.usage = *usage,
-            Event::Stop(stop) => {
-                self.answer.stop = stop.clone();
-                self.stopped = true;
-            }
+            Event::Stop(stop) => self.answer.stop = stop.clone(),
             Event::Error(_) => {}
         }
     }
@@ -345,12 +341,6 @@ impl Fold {
             self.answer.blocks.pop();
         }
         self.open = false;
-    }
-
-    /// Whether the upstream has said why it stopped.
-    #[must_use]
-    pub fn stopped(&self) -> bool {
-        self.stopped
     }
 
     /// What has been built so far.

@@ -7,14 +7,24 @@ use std::ops::Range;
 use bytes::Bytes;
 use bytestring::ByteString;
 
+mod mend;
 mod scan;
 mod text;
+
+pub(crate) use mend::{Halves, read_lossy};
 
 pub(crate) use text::{escape_at, push_escaped, push_quoted, unescape_into};
 
 /// How deeply arrays and objects may be nested. The same bound as `serde_json`, so that what is accepted here can
 /// also be read by it.
 pub const MAX_DEPTH: usize = 127;
+
+/// How many values and keys a document may hold: far more than any conversation does, and a bound for the memory that
+/// one odd body takes.
+pub const MAX_VALUES: usize = 4 << 20;
+
+/// What a [`SyntaxError`] says of a document with more than [`MAX_VALUES`].
+pub(crate) const TOO_MANY: &str = "more than 4 million values";
 
 /// Where and why a text is not JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -101,17 +101,20 @@ fn bounds(text: &str, from: usize, to: usize) -> (usize, usize) {
 }
 
 fn without_block(text: &mut Cow<'_, str>, open: &str, close: &str) {
-    let mut at = 0;
-    while let Some(start) = text[at..].find(open).map(|start| at + start) {
-        let Some(end) = block_end(text, start, open, close) else {
-            if open == OPENCLAW_BEGIN {
-                text.to_mut().truncate(start);
-            }
-            return;
-        };
-        text.to_mut().replace_range(start..end, "");
-        at = start;
+    let Some(first) = text.find(open) else { return };
+    let mut kept = String::with_capacity(text.len());
+    let (mut from, mut next) = (0, Some(first));
+    while let Some(start) = next {
+        let end = block_end(text, start, open, close);
+        if end.is_none() && open != OPENCLAW_BEGIN {
+            break;
+        }
+        kept.push_str(&text[from..start]);
+        from = end.unwrap_or(text.len());
+        next = text[from..].find(open).map(|start| from + start);
     }
+    kept.push_str(&text[from..]);
+    *text = Cow::Owned(kept);
 }
 
 /// Where the block that starts at `start` ends; blocks of the same kind may lie inside it.

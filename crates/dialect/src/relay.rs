@@ -2,17 +2,20 @@
 //! Same dialect: the bytes go out as they came, decoding only listens. Other dialect: decoder → events → encoder.
 //! The end of the answer is held back for `finish`, so that the turn can be recorded before the client sees it.
 
-use std::ops::Range;
-
 use bytes::{Bytes, BytesMut};
 use serde_json::Value;
 
-use crate::decode::{self, Decoder, Seen, upstream_fault};
+use crate::decode::{self, Decoder, Decoding, Seen, upstream_fault};
 use crate::encode::{self, Encoder, Wire};
 use crate::ir::{Answer, Event, Fold, Stop};
+use crate::json::read_lossy;
 use crate::sequence::Sequencer;
 use crate::sse::{Frame, Splitter};
 use crate::{ApiError, Dialect};
+
+mod outgoing;
+
+use outgoing::Outgoing;
 
 /// What a relay has to know about the two sides.
 #[derive(Clone, Debug)]
@@ -105,6 +108,8 @@ pub struct Relay {
     sent: bool,
     error: Option<ApiError>,
     problem: Option<String>,
+    /// A part of the answer could not be read, and the client did not get it either.
+    lost: bool,
 }
 
 #[derive(Debug)]
@@ -138,6 +143,7 @@ impl Relay {
             sent: false,
             error: None,
             problem: None,
+            lost: false,
             spec,
         }
     }
@@ -186,6 +192,25 @@ impl Relay {
         self.ended && self.error.is_none() && self.decoder.usage_may_follow()
     }
 
+    /// The model has said all it had to say, even if the end marker has not come yet.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        self.error.is_none() && (self.ended || self.decoder.finish_seen())
+    }
+
+    /// Everything is there but the end marker, which some servers never send.
+    #[must_use]
+    pub fn lacks_only_its_marker(&self) -> bool {
+        self.error.is_none() && !self.ended && self.decoder.finish_seen() && !self.decoder.usage_may_follow()
+    }
+
+    /// The answer holds something that is none: an error, or text that is no event. What goes out of it is to be looked
+    /// through for what nobody may see.
+    #[must_use]
+    pub fn is_faulty(&self) -> bool {
+        self.error.is_some() || self.problem.is_some()
+    }
+
     /// The answer so far.
     #[must_use]
     pub fn answer(&self) -> &Answer {
@@ -197,7 +222,7 @@ impl Relay {
     pub fn finish(mut self, end: End) -> Finished {
         let mut out = Vec::new();
         match std::mem::replace(&mut self.mode, Mode::Events) {
-            Mode::Whole(body) => self.finish_whole(&body.freeze(), &mut out),
+            Mode::Whole(body) => self.finish_whole(&body.freeze(), end, &mut out),
             Mode::Undecided(_) | Mode::Events => self.finish_events(end, &mut out),
         }
         if let Some(error) = &self.error {
@@ -214,7 +239,7 @@ impl Relay {
             Ok(parent) => parent,
             Err(_) => &Bytes::new(),
         };
-        let mut outgoing = Outgoing { parent, run: 0..0, built: Vec::new() };
+        let mut outgoing = Outgoing::of(parent);
         for frame in &frames {
             if self.error.is_some() {
                 break;
@@ -258,7 +283,10 @@ impl Relay {
         match seen {
             Seen::Terminal => self.ended = true,
             Seen::Garbage => {
-                self.problem.get_or_insert_with(|| format!("a stream event is not JSON: {}", excerpt(data)));
+                let problem = format!("a stream event is not JSON: {}", excerpt(data));
+                // Whatever it was a part of is lost to a client of another dialect.
+                self.lost |= self.encoder.is_some() && data.trim_ascii_start().starts_with(b"{");
+                self.problem.get_or_insert(problem);
             }
             _ => {}
         }
@@ -273,8 +301,15 @@ impl Relay {
         match seen {
             Seen::UsageOnly if !self.spec.client_wants_usage => {}
             _ if late => {}
-            // Nothing sent yet: the caller may still answer with the error itself.
-            Seen::Error if !self.sent && outgoing.is_empty() => self.raw(frame),
+            Seen::Error => {
+                let mut told = self.upstream_error(frame);
+                if self.sent || !outgoing.is_empty() {
+                    outgoing.built(|out| out.append(&mut told));
+                } else {
+                    // The caller may still answer with the error itself.
+                    self.held.append(&mut told);
+                }
+            }
             Seen::Terminal => self.raw(frame),
             Seen::Garbage => outgoing.forward(frame.at..frame.at + frame.raw.len()),
             _ if self.wire.adds_session() => outgoing.built(|out| edited(&self.wire, frame, out)),
@@ -285,6 +320,17 @@ impl Relay {
     /// Holds a frame back for `finish`.
     fn raw(&mut self, frame: &Frame) {
         edited(&self.wire, frame, &mut self.held);
+    }
+
+    /// The upstream's own error event. A client of Anthropic's hears only one that is named so.
+    fn upstream_error(&mut self, frame: &Frame) -> Vec<u8> {
+        let mut out = Vec::new();
+        let heard = self.spec.client != Dialect::Messages || frame.event.as_deref() == Some(b"error");
+        match self.error.clone().filter(|_| !heard) {
+            Some(error) => self.write_error(&error, &mut out),
+            None => edited(&self.wire, frame, &mut out),
+        }
+        out
     }
 
     /// Ends the answer with an error of ours; the event goes out only if the client has seen a part of the answer.
@@ -303,7 +349,7 @@ impl Relay {
             return;
         }
         let mut encoder = Encoder::new(&self.spec);
-        if let (Encoder::Responses(machine), Decoder::Responses(decoder)) = (&mut encoder, &self.decoder)
+        if let (Encoder::Responses(machine), Decoding::Responses(decoder)) = (&mut encoder, &self.decoder.dialect)
             && self.seq.started()
         {
             // The failed response names what came before it.
@@ -317,13 +363,18 @@ impl Relay {
     }
 
     fn finish_events(&mut self, end: End, out: &mut Vec<u8>) {
-        if let Some(last) = self.splitter.finish()
-            && !self.ended
-            && self.error.is_none()
-            && (end == End::Clean || last.data.as_deref().is_some_and(is_whole_json))
-        {
+        let last = self.splitter.finish().filter(|_| !self.ended && self.error.is_none());
+        let (last, cut) = match last {
+            Some(last) if last.data.as_deref().is_some_and(is_whole_json) => (Some(last), None),
+            last => (None, last.and_then(|last| last.data)),
+        };
+        if let Some(data) = cut.filter(|data| end == End::Clean && !data.trim_ascii().is_empty()) {
+            let problem = format!("the stream ends in the middle of an event: {}", excerpt(&data));
+            self.problem.get_or_insert(problem);
+        }
+        if let Some(last) = last {
             let parent = last.raw.clone();
-            let mut outgoing = Outgoing { parent: &parent, run: 0..0, built: Vec::new() };
+            let mut outgoing = Outgoing::of(&parent);
             self.frame(&last, &mut outgoing);
             let sent = outgoing.finish();
             out.extend_from_slice(&sent);
@@ -383,14 +434,22 @@ impl Relay {
                 End::Clean => upstream_fault("the provider's answer is empty or not an event stream"),
             });
         }
+        if self.lost {
+            return Some(upstream_fault(self.problem.as_deref().unwrap_or("a part of the answer could not be read")));
+        }
         if !self.seq.has_content() && !self.decoder.reason_seen() {
             return Some(upstream_fault("the provider ended the stream without an answer"));
         }
         (self.encoder.is_some() && is_hollow(self.fold.answer())).then(hollow)
     }
 
-    fn finish_whole(&mut self, body: &Bytes, out: &mut Vec<u8>) {
-        match read_whole(&self.spec, body) {
+    fn finish_whole(&mut self, body: &Bytes, end: End, out: &mut Vec<u8>) {
+        // What broke off is told as such, not as the odd text that is there; unless all of it is there.
+        let answer = read_whole(&self.spec, body).map_err(|error| match end {
+            End::Cut { reason } => upstream_fault(reason),
+            End::Clean => error,
+        });
+        match answer {
             Ok(answer) => {
                 let mut encoder = Encoder::new(&self.spec);
                 for event in answer.events() {
@@ -405,46 +464,6 @@ impl Relay {
                 self.error = Some(error);
             }
         }
-    }
-}
-
-/// Client bytes of one chunk: one slice of the chunk where nothing was changed, else a copy.
-struct Outgoing<'a> {
-    parent: &'a Bytes,
-    run: Range<usize>,
-    built: Vec<u8>,
-}
-
-impl Outgoing<'_> {
-    fn is_empty(&self) -> bool {
-        self.run.is_empty() && self.built.is_empty()
-    }
-
-    fn forward(&mut self, range: Range<usize>) {
-        if self.run.end == range.start && !self.run.is_empty() {
-            self.run.end = range.end;
-        } else {
-            self.flush();
-            self.run = range;
-        }
-    }
-
-    fn built(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        self.flush();
-        write(&mut self.built);
-    }
-
-    fn flush(&mut self) {
-        self.built.extend_from_slice(&self.parent[self.run.clone()]);
-        self.run = 0..0;
-    }
-
-    fn finish(mut self) -> Bytes {
-        if self.built.is_empty() {
-            return self.parent.slice(self.run);
-        }
-        self.flush();
-        Bytes::from(self.built)
     }
 }
 
@@ -475,9 +494,22 @@ pub fn relay_whole(spec: &RelaySpec, body: &Bytes) -> Result<(Bytes, Answer), Ap
     Ok((Bytes::from(out), answer))
 }
 
+/// The body of a run that a Responses provider reports as failed, for a client of the same dialect: it says all the
+/// client has to know, and comes with status 200, which no client tries again.
+#[must_use]
+pub fn failed_run(spec: &RelaySpec, body: &Bytes) -> Option<Bytes> {
+    if (spec.upstream, spec.client) != (Dialect::Responses, Dialect::Responses) {
+        return None;
+    }
+    let run: Value = read_lossy(body, None).ok()?;
+    let failed = run.get("status")? == "failed" && run.get("id").is_some_and(Value::is_string);
+    let wire = Wire::new(spec);
+    failed.then(|| if wire.adds_session() { wire.body(body.to_vec()).into() } else { body.clone() })
+}
+
 fn read_whole(spec: &RelaySpec, body: &[u8]) -> Result<Answer, ApiError> {
     let text = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
-    let Ok(Value::Object(object)) = serde_json::from_slice(text) else { return Err(not_json(text)) };
+    let Ok(Value::Object(object)) = read_lossy(text, None) else { return Err(not_json(text)) };
     let answer = decode::whole(spec.upstream, &object)?;
     if spec.upstream != spec.client && is_hollow(&answer) {
         return Err(hollow());

@@ -45,13 +45,13 @@ pub struct Message {
     /// Its bytes in the request.
     pub span: Range<usize>,
     /// Names the message in any form a client may send it: role, words, ids of tool calls and of tool results. White
-    /// space, string or array form, cache marks, reasoning and the wrappings that agents put around the user's words
-    /// do not change it.
+    /// space, string or array form, cache marks, reasoning (`<think>…</think>` in an answer, too) and the wrappings that
+    /// agents put around the user's words do not change it.
     pub hash: u128,
     /// A user's message with words of the user's own, beside what the agent wrapped around them.
     pub has_words: bool,
     /// A user's message with words, an image or a file: something a person sent.
-    from_user: bool,
+    pub from_user: bool,
     /// Holds tool calls.
     calls: bool,
     /// Holds tool results.
@@ -67,7 +67,6 @@ pub struct Request {
     dialect: Dialect,
     json: Json,
     messages: Vec<Message>,
-    system_hash: u128,
     stream: bool,
     has_images: bool,
 }
@@ -152,12 +151,8 @@ impl Request {
             Dialect::Chat | Dialect::Messages => reading.messages(root)?,
             Dialect::Responses => reading.input(root)?,
         }
-        if let Some(system) = read::instructions(dialect, root) {
-            read::parts_of(system, Shape::Content, &mut |part| reading.system_part(&part));
-        }
-        let Reading { messages, mut system, has_images, .. } = reading;
-        let system_hash = system.finish(Role::System, None);
-        Ok(Self { dialect, json, messages, system_hash, stream, has_images })
+        let Reading { messages, has_images, .. } = reading;
+        Ok(Self { dialect, json, messages, stream, has_images })
     }
 
     /// The dialect it was read as.
@@ -199,12 +194,6 @@ impl Request {
         &self.messages
     }
 
-    /// Names the system prompt, wherever the dialect keeps it: the field of its own and the system messages ahead of
-    /// all others.
-    pub fn system_hash(&self) -> u128 {
-        self.system_hash
-    }
-
     /// The texts of a message joined by line ends; empty where there is no such message.
     pub fn message_text(&self, index: usize) -> String {
         let mut text = String::new();
@@ -218,6 +207,13 @@ impl Request {
             }
         });
         text
+    }
+
+    /// Whether the instructions to the model have these words, which must be such that JSON writes them as they are.
+    pub fn instructions_have(&self, words: &str) -> bool {
+        let mut found = false;
+        self.each_system_text(&mut |text| found |= text.raw().contains(words));
+        found
     }
 
     /// Shows the texts of a message one by one.
@@ -283,7 +279,6 @@ impl Request {
 #[derive(Default)]
 struct Reading {
     messages: Vec<Message>,
-    system: Digest,
     current: Digest,
     has_images: bool,
 }
@@ -371,7 +366,7 @@ impl Reading {
                 message.calls = true;
                 current.id(id);
             }
-            Part::Result(_) | Part::Media | Part::Other => {}
+            Part::Result(_) | Part::Media(_) | Part::Other => {}
         });
     }
 
@@ -383,19 +378,12 @@ impl Reading {
     }
 
     fn add(&mut self, item: Value<'_>, shape: Shape, role: Role) {
-        // Claude Code also puts notes to the model between the messages; those are no part of the system prompt.
-        let at_the_start = self.messages.iter().all(|message| message.role == Role::System);
-        let Self { current, system, has_images, .. } = self;
+        let Self { current, has_images, .. } = self;
         let (mut words, mut media, mut calls, mut results) = (false, false, false, false);
         read::parts_of(item, shape, &mut |part| match part {
             Part::Text(text) => match role {
                 Role::User => words |= current.user_text(text),
-                Role::System => {
-                    current.raw_text(text);
-                    if at_the_start {
-                        system.raw_text(text);
-                    }
-                }
+                Role::System => current.raw_text(text),
                 // Agents shorten old tool output; the call's id names the result.
                 Role::Tool => {}
                 Role::Assistant => current.json_text(text),
@@ -408,15 +396,25 @@ impl Reading {
                 results = true;
                 current.id(id);
             }
-            Part::Media => {
+            Part::Media(_) => {
                 media = true;
                 *has_images = true;
             }
             Part::Other => {}
         });
         let role = if role == Role::User && results && !words && !media { Role::Tool } else { role };
+        if role == Role::User && media && !words {
+            // A picture alone is named by what it shows: cache marks come and go.
+            read::parts_of(item, shape, &mut |part| {
+                if let Part::Media(part) = part {
+                    part.members()
+                        .filter(|(key, _)| !key.is_text("type") && !key.is_text("cache_control"))
+                        .for_each(|(_, value)| self.current.plain_text(value.raw()));
+                }
+            });
+        }
         let fallback = (role != Role::Assistant).then(|| item.raw());
-        let hash = current.finish(role, fallback);
+        let hash = self.current.finish(role, fallback);
         self.messages.push(Message {
             index: self.messages.len(),
             role,
@@ -429,11 +427,5 @@ impl Reading {
             first: item.position(),
             items: 1,
         });
-    }
-
-    fn system_part(&mut self, part: &Part<'_>) {
-        if let Part::Text(text) = part {
-            self.system.raw_text(*text);
-        }
     }
 }

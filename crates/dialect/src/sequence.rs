@@ -193,12 +193,13 @@ struct Balance {
     begun: bool,
     in_string: bool,
     escaped: bool,
+    /// Free text: nothing in it tells where it ends.
     custom: bool,
 }
 
 impl Balance {
     fn feed(&mut self, text: &str) {
-        if self.complete() {
+        if self.custom || self.complete() {
             return;
         }
         for byte in text.bytes() {
@@ -224,6 +225,6 @@ impl Balance {
     }
 
     fn complete(&self) -> bool {
-        self.begun && self.depth == 0 && !self.in_string
+        !self.custom && self.begun && self.depth == 0 && !self.in_string
     }
 }

@@ -25,7 +25,7 @@ pub fn translate_request(request: &Request, to: Dialect, quirks: &Quirks) -> Res
     if from == to {
         return Ok(request.bytes().clone());
     }
-    let Ok(Value::Object(body)) = serde_json::from_slice(request.bytes()) else {
+    let Ok(Value::Object(body)) = crate::json::read_lossy(request.bytes(), None) else {
         return Err(RequestError::NotAnObject { found: "something else" });
     };
     let mut ask = match from {
@@ -240,13 +240,26 @@ impl Ask {
         if parts.is_empty() {
             return;
         }
+        if who == Who::User && all_results(&parts) {
+            return parts.into_iter().for_each(|part| self.result(part));
+        }
         match self.turns.last_mut() {
             Some(last) if last.who == who && who == Who::Assistant => last.parts.extend(parts),
-            // Results of one step belong together; words after them are another message.
-            Some(last) if last.who == who && all_results(&last.parts) && all_results(&parts) => {
-                last.parts.extend(parts);
-            }
             _ => self.turns.push(Turn { who, parts }),
+        }
+    }
+
+    /// Puts a result behind the answer that made its call, beside the other results of that answer. Responses lets notes,
+    /// pictures and words stand between a call and its result; everywhere else the results come first.
+    fn result(&mut self, part: Part) {
+        let Part::Result(ToolResult { id, .. }) = &part else { return };
+        let made = |turn: &Turn| turn.parts.iter().any(|part| matches!(part, Part::Call(call) if call.id == *id));
+        // A result whose call is not there stays where it is.
+        let at = self.turns.iter().rposition(made).map_or(self.turns.len(), |call| call + 1);
+        let at = if at == self.turns.len() && at > 0 && is_results(&self.turns[at - 1]) { at - 1 } else { at };
+        match self.turns.get_mut(at) {
+            Some(turn) if is_results(turn) => turn.parts.push(part),
+            _ => self.turns.insert(at, Turn { who: Who::User, parts: vec![part] }),
         }
     }
 
@@ -282,6 +295,10 @@ impl Ask {
     fn tool(&self, name: &str) -> Option<&Tool> {
         self.tools.iter().find(|tool| tool.name == name)
     }
+}
+
+fn is_results(turn: &Turn) -> bool {
+    turn.who == Who::User && all_results(&turn.parts)
 }
 
 fn all_results(parts: &[Part]) -> bool {

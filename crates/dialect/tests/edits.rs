@@ -289,3 +289,48 @@ proptest! {
         }
     }
 }
+
+fn unpacked(dialect: Dialect, body: &str) -> String {
+    edited(dialect, body, |edit| edit.unpack_reasoning())
+}
+
+#[test]
+fn packed_thinking_goes_and_a_providers_own_stays() {
+    let body = r#"{ "thinking":{"type":"enabled"}, "messages":[{"role":"user","content":"a"},
+        {"role":"assistant","content":[ {"type":"thinking","thinking":"x","signature":"metaclaw:{}"}, {"type":"text","text":"b"} ]},
+        {"role":"user","content":"metaclaw: what is it?"},
+        {"role":"assistant","content":[{"type":"thinking","thinking":"x","signature":"EqQB"},{"type":"text","text":"c"}]},
+        {"role":"user","content":"d"}] }"#;
+    let gone = r#"{"type":"thinking","thinking":"x","signature":"metaclaw:{}"}, "#;
+    assert_eq!(unpacked(Dialect::Messages, body), body.replace(gone, ""));
+    let restored = r#"{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[
+        {"type":"thinking","thinking":"x","signature":"metaclaw:{\"sig\":\"EqQB\"}"},
+        {"type":"redacted_thinking","data":"metaclaw:{\"enc\":\"Red==\"}"},
+        {"type":"redacted_thinking","data":"metaclaw:{\"enc\":\"gAAA\",\"id\":\"rs_1\"}"},{"type":"text","text":"b"}]}]}"#;
+    let expected = r#"{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[
+        {"type":"thinking","thinking":"x","signature":"EqQB"},
+        {"type":"redacted_thinking","data":"Red=="},{"type":"text","text":"b"}]}]}"#;
+    assert_eq!(unpacked(Dialect::Messages, restored), expected);
+}
+
+#[test]
+fn an_answer_of_packed_thinking_alone_and_calls_without_it_stay_acceptable() {
+    let alone = r#"{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"thinking","thinking":"x","signature":"metaclaw:{}"}]},{"role":"user","content":"b"}]}"#;
+    let out: serde_json::Value = serde_json::from_str(&unpacked(Dialect::Messages, alone)).unwrap_or_default();
+    assert_eq!(out["messages"][1]["content"][0]["type"], "text");
+    let calls = r#"{"thinking":{"type":"enabled"},"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"thinking","thinking":"x","signature":"metaclaw:{}"},{"type":"tool_use","id":"t","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"b"}]}]}"#;
+    let out: serde_json::Value = serde_json::from_str(&unpacked(Dialect::Messages, calls)).unwrap_or_default();
+    assert_eq!((out.get("thinking"), &out["messages"][1]["content"][0]["type"]), (None, &"tool_use".into()));
+}
+
+#[test]
+fn packed_reasoning_items_go_and_openais_own_come_back() {
+    let body = r#"{"input":[{"role":"user","content":"a"},{"type":"reasoning","id":"rs_x","summary":[],"encrypted_content":"metaclaw:{\"sig\":\"EqQB\"}"},{"type":"reasoning","id":"rs_y","summary":[],"encrypted_content":"metaclaw:{\"enc\":\"gAAA\",\"id\":\"rs_1\"}"},{"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"gBBB"},{"role":"user","content":"b"}]}"#;
+    let expected = r#"{"input":[{"role":"user","content":"a"},{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"gAAA"},{"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"gBBB"},{"role":"user","content":"b"}]}"#;
+    assert_eq!(unpacked(Dialect::Responses, body), expected);
+    let untouched = Bytes::from_static(b"{\"messages\":[{\"role\":\"user\",\"content\":\"metaclaw: a\"}]}");
+    assert_eq!(
+        unpacked(Dialect::Messages, "{\"messages\":[{\"role\":\"user\",\"content\":\"metaclaw: a\"}]}"),
+        untouched
+    );
+}

@@ -102,7 +102,6 @@ fn claude_codes_message_keeps_its_name_while_cache_marks_move_and_lists_become_s
     ]));
     assert_eq!(now.messages()[0].hash, later.messages()[0].hash);
     assert_eq!(now.messages()[1].hash, later.messages()[1].hash);
-    assert_eq!(now.system_hash(), later.system_hash());
     assert_eq!(now.turn_start(), Some(0), "a system message may follow the user's");
     assert_eq!(roles(&later), [Role::User, Role::System, Role::Assistant, Role::Tool]);
     assert_eq!((later.turn_start(), later.is_tool_step()), (Some(0), true));
@@ -169,6 +168,33 @@ fn an_answer_has_the_same_name_in_every_form_it_comes_back_in(#[case] request: R
 }
 
 #[test]
+fn thinking_that_stands_in_the_answer_does_not_name_it() {
+    let names = |content: Value| chat(json!([{"role": "assistant", "content": content}])).messages()[0].hash;
+    let bare = names(json!("Use a branch. Then push."));
+    for same in [
+        json!("<think>They want\ngit.</think>\n\nUse a branch. Then push."),
+        json!("<think></think>Use a branch.<think>more</think> Then push.<think>done</think>"),
+        json!("< think >x</think>Use a branch. Then push."),
+        json!([{"type": "text", "text": "<think>They"}, {"type": "text", "text": "</think>Use a branch. Then push."}]),
+    ] {
+        assert_eq!(names(same.clone()), bare, "{same}");
+    }
+    for other in
+        ["<think>Use a branch. Then push.", "</think>Use a branch. Then push.", "<think>x</think>Use a branch."]
+    {
+        assert_ne!(names(json!(other)), bare, "{other}");
+    }
+    let answer = Answer {
+        blocks: vec![Block::text("<think>They want git.</think>Use a branch. Then push.")],
+        ..Answer::default()
+    };
+    assert_eq!(answer_hash(&answer), bare);
+    // The user's own words count whatever stands in them.
+    let said = |text: &str| chat(json!([{"role": "user", "content": text}])).messages()[0].hash;
+    assert_ne!(said("<think>a</think>b"), said("b"));
+}
+
+#[test]
 fn names_tell_roles_words_and_calls_apart() {
     let request = chat(json!([
         {"role": "user", "content": "a"},
@@ -212,7 +238,7 @@ fn hints_come_from_every_place_clients_use() {
     assert_eq!((hints.memory_scope, hints.user_id.as_deref(), hints.workspace_id), (None, Some("7"), None));
     assert_eq!(hints.metadata_user_id.as_deref(), Some("user_1_account__session_2"));
     assert_eq!((hints.prompt_cache_key.as_deref(), hints.previous_response_id.as_deref()), (Some("k"), Some("r")));
-    assert_eq!((hints.tool_count, hints.max_tokens), (2, Some(6)));
+    assert_eq!(hints.max_tokens, Some(6));
 }
 
 #[rstest]
@@ -310,4 +336,12 @@ fn an_earlier_compaction_in_the_history_does_not_make_this_turn_one() {
         {"role": "user", "content": "go on"},
     ]));
     assert_eq!(side_kind(&request), None);
+}
+
+#[test]
+fn a_body_of_endless_small_values_is_too_large() {
+    let body = format!("{{\"messages\":[{}0]}}", "0,".repeat(metaclaw_dialect::json::MAX_VALUES));
+    let error = Request::parse(Dialect::Chat, body.into()).unwrap_err();
+    let error = metaclaw_dialect::ApiError::from(error);
+    assert_eq!((error.status, error.kind), (413, metaclaw_dialect::ErrorKind::TooLarge));
 }

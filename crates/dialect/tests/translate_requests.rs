@@ -308,3 +308,72 @@ fn a_thought_signature_returns_with_its_call() {
         assert_eq!(out["messages"][1], json!({"role": "assistant", "content": null, "tool_calls": [call]}));
     }
 }
+
+/// Kinds of the parts of a message: `tool_result a1`, `text`, …
+fn kinds(message: &Value) -> Vec<String> {
+    let kind = |block: &Value| match block["type"].as_str().unwrap() {
+        "tool_result" => format!("result {}", block["tool_use_id"].as_str().unwrap()),
+        other => other.to_owned(),
+    };
+    message["content"].as_array().unwrap().iter().map(kind).collect()
+}
+
+#[test]
+fn results_stand_first_whatever_came_between_them_and_their_calls() {
+    let call = |id: &str| json!({"type": "function_call", "call_id": id, "name": "look", "arguments": "{}"});
+    let output = |id: &str| json!({"type": "function_call_output", "call_id": id, "output": "ok"});
+    let said = |role: &str, text: &str| json!({"role": role, "content": text});
+    let body = |input: Vec<Value>| json!({"model": "m", "input": input});
+    let words_between =
+        body(vec![said("user", "go"), call("a1"), call("a2"), output("a1"), said("user", "see image"), output("a2")]);
+    let note_between = body(vec![said("user", "go"), call("a1"), said("developer", "be quick"), output("a1")]);
+    let two_steps = body(vec![
+        said("user", "go"),
+        call("a1"),
+        said("developer", "be quick"),
+        call("a2"),
+        output("a2"),
+        output("a1"),
+    ]);
+
+    let out = translate(Dialect::Responses, Dialect::Messages, &words_between);
+    assert_eq!(kinds(&out["messages"][2]), ["result a1", "result a2", "text"]);
+    let out = translate(Dialect::Responses, Dialect::Messages, &note_between);
+    assert_eq!(kinds(&out["messages"][2]), ["result a1", "text"]);
+    let out = translate(Dialect::Responses, Dialect::Messages, &two_steps);
+    assert_eq!(kinds(&out["messages"][2]), ["result a1", "text"]);
+    assert_eq!(kinds(&out["messages"][4]), ["result a2"]);
+
+    let roles = |body: &Value| {
+        let out = translate(Dialect::Responses, Dialect::Chat, body);
+        let role = |m: &Value| m["tool_call_id"].as_str().or(m["role"].as_str()).unwrap().to_owned();
+        out["messages"].as_array().unwrap().iter().map(role).collect::<Vec<_>>()
+    };
+    assert_eq!(roles(&words_between), ["user", "assistant", "a1", "a2", "user"]);
+    assert_eq!(roles(&note_between), ["user", "assistant", "a1", "system"]);
+    assert_eq!(roles(&two_steps), ["user", "assistant", "a1", "system", "assistant", "a2"]);
+
+    let calls = json!({"role": "assistant", "content": null, "tool_calls": [
+        {"id": "a1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]});
+    let chat = json!({"model": "m", "messages": [said("user", "go"), calls, said("system", "be quick"),
+        {"role": "tool", "tool_call_id": "a1", "content": "ok"}]});
+    let out = translate(Dialect::Chat, Dialect::Messages, &chat);
+    assert_eq!(kinds(&out["messages"][2]), ["result a1", "text"]);
+}
+
+#[test]
+fn instructions_alone_become_a_request_all_the_same() {
+    let body = json!({"model": "m", "messages": [{"role": "system", "content": "Tell a story."}]});
+    let out = translate(Dialect::Chat, Dialect::Messages, &body);
+    assert_eq!(out["system"][0]["text"], "Tell a story.");
+    assert_eq!((out["messages"].as_array().unwrap().len(), &out["messages"][0]["role"]), (1, &json!("user")));
+}
+
+#[test]
+fn a_text_cut_inside_a_character_is_no_reason_to_refuse_it() {
+    let body = r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"cut \ud83d"}],"x":1e999}"#;
+    let request = Request::parse(Dialect::Messages, Bytes::from_static(body.as_bytes())).unwrap();
+    let out = translate_request(&request, Dialect::Chat, &Quirks::default()).unwrap();
+    let out: Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!(out["messages"][0]["content"], "cut \u{fffd}");
+}

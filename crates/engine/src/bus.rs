@@ -1,9 +1,14 @@
 //! The event bus: what happens, live to every listener, and the rare events kept in the journal so that they can be
-//! read back. One task numbers and stores them in order; a full or closed journal never holds an event back.
+//! read back. One task numbers and stores them in order. Nobody waits for it: what finds its queue full is counted and told as
+//! `missed`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use store::Store;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -11,7 +16,7 @@ use utoipa::ToSchema;
 
 use crate::Clock;
 
-/// How many events a slow listener may fall behind before it misses some.
+/// How many events a slow listener may fall behind before it misses some, and how many may wait for the journal.
 const BACKLOG: usize = 1024;
 
 /// Something that happened.
@@ -31,7 +36,9 @@ pub struct Event {
 /// The sending side. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Bus {
-    queue: mpsc::UnboundedSender<(Event, bool)>,
+    queue: mpsc::Sender<(Event, bool)>,
+    /// Events that found the queue full since the last one that did not.
+    missed: Arc<AtomicU64>,
     live: broadcast::Sender<Event>,
     clock: Clock,
 }
@@ -39,7 +46,7 @@ pub(crate) struct Bus {
 impl Bus {
     /// Starts the bus on `tasks`. Its task ends after `ending`, when everything said before is kept.
     pub(crate) fn start(journal: Store, clock: Clock, tasks: &TaskTracker, ending: CancellationToken) -> Self {
-        let (queue, mut incoming) = mpsc::unbounded_channel::<(Event, bool)>();
+        let (queue, mut incoming) = mpsc::channel::<(Event, bool)>(BACKLOG);
         let (live, _) = broadcast::channel(BACKLOG);
         let sender = live.clone();
         tasks.spawn(async move {
@@ -65,7 +72,7 @@ impl Bus {
                 let _ = sender.send(event);
             }
         });
-        Self { queue, live, clock }
+        Self { queue, missed: Arc::default(), live, clock }
     }
 
     /// Tells all listeners, and keeps the event in the journal.
@@ -79,8 +86,12 @@ impl Bus {
     }
 
     fn send(&self, kind: &str, data: Value, keep: bool) {
-        let event = Event { id: None, at_ms: self.clock.now_ms(), kind: kind.to_owned(), data };
-        let _ = self.queue.send((event, keep));
+        let event = |kind: &str, data| Event { id: None, at_ms: self.clock.now_ms(), kind: kind.to_owned(), data };
+        let missed = self.missed.swap(0, Ordering::Relaxed);
+        let told = missed == 0 || self.queue.try_send((event("missed", json!({ "count": missed })), false)).is_ok();
+        let back = if told { 0 } else { missed };
+        let full = matches!(self.queue.try_send((event(kind, data), keep)), Err(TrySendError::Full(_)));
+        self.missed.fetch_add(back + u64::from(full), Ordering::Relaxed);
     }
 
     /// A listener that hears everything from now on.
@@ -93,5 +104,33 @@ impl Bus {
 impl std::fmt::Debug for Bus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Bus").field("listeners", &self.live.receiver_count()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_full_queue_counts_what_it_missed_and_holds_nobody_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let (tasks, ending) = (TaskTracker::new(), CancellationToken::new());
+        let path = dir.path().join("j.db");
+        let journal = Store::open(&path, store::Options::default(), &tasks, ending.clone()).await.unwrap();
+        let bus = Bus::start(journal, Arc::new(proxy::SystemClock), &tasks, ending.clone());
+        let mut heard = bus.listen();
+        // On this one-thread runtime the bus's task has no turn before we wait.
+        for _ in 0..BACKLOG + 5 {
+            bus.tell("turn_finished", Value::Null);
+        }
+        let mut take = async || heard.recv().await.unwrap();
+        for _ in 0..BACKLOG {
+            assert_eq!(take().await.kind, "turn_finished");
+        }
+        bus.tell("session_ended", Value::Null);
+        let missed = take().await;
+        assert_eq!((missed.kind.as_str(), missed.data), ("missed", json!({ "count": 5 })));
+        assert_eq!(take().await.kind, "session_ended");
+        ending.cancel();
     }
 }

@@ -20,6 +20,10 @@ use crate::api::{Code, Problem};
 
 /// How long a service may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(5);
+/// How long a service may take to answer a question about itself.
+const ANSWER: Duration = Duration::from_secs(10);
+/// How long what it has to ask a provider for, or to do on the disk, may take.
+const WORK: Duration = Duration::from_secs(150);
 
 /// A way to the control API.
 #[derive(Clone, Debug)]
@@ -64,6 +68,7 @@ impl Client {
         }
         let request =
             request.body(Body::from(body.unwrap_or_default())).map_err(|error| Problem::invalid(error.to_string()))?;
+        let patience = patience(request.method(), request.uri().path());
         let response = match &self.door {
             Door::Inside(router) => match router.clone().oneshot(request).await {
                 Ok(response) => response,
@@ -76,14 +81,15 @@ impl Client {
                 self.tasks.spawn(async move {
                     let _ = connection.await;
                 });
-                sender.send_request(request).await.map_err(|error| gone(&error))?.map(Body::new)
+                let head = tokio::time::timeout(patience, sender.send_request(request)).await;
+                head.map_err(|_| silent(patience))?.map_err(|error| gone(&error))?.map(Body::new)
             }
         };
         if response.status().is_success() {
             return Ok(response);
         }
         let status = response.status();
-        let body = collect(response).await?;
+        let body = collect(response, patience).await?;
         Err(serde_json::from_slice(&body)
             .unwrap_or_else(|_| Problem::internal(format!("The service answered {status} without an explanation."))))
     }
@@ -99,7 +105,8 @@ impl Client {
         body: Option<&B>,
     ) -> Result<T, Problem> {
         let body = body.map(serde_json::to_vec).transpose().map_err(Problem::internal)?;
-        let bytes = collect(self.send(method, path, body).await?).await?;
+        let patience = patience(&method, path);
+        let bytes = collect(self.send(method, path, body).await?, patience).await?;
         let bytes: &[u8] = if bytes.is_empty() { b"null" } else { &bytes };
         serde_json::from_slice(bytes).map_err(|error| {
             Problem::internal(format!("The service's answer to {path} was not understood: {error}."))
@@ -117,11 +124,24 @@ impl Client {
 }
 
 async fn connect(path: &Path) -> std::io::Result<UnixStream> {
-    tokio::time::timeout(CONNECT, UnixStream::connect(path)).await.map_err(std::io::Error::other)?
+    tokio::time::timeout(CONNECT, crate::socket::connect(path)).await.map_err(std::io::Error::other)?
 }
 
-async fn collect(response: Response<Body>) -> Result<Bytes, Problem> {
-    Ok(response.into_body().collect().await.map_err(|error| gone(&error))?.to_bytes())
+async fn collect(response: Response<Body>, patience: Duration) -> Result<Bytes, Problem> {
+    let body = tokio::time::timeout(patience, response.into_body().collect()).await.map_err(|_| silent(patience))?;
+    Ok(body.map_err(|error| gone(&error))?.to_bytes())
+}
+
+/// How long to wait for the head of an answer, and for a body that is no stream.
+fn patience(method: &Method, path: &str) -> Duration {
+    let asks_others = path.starts_with("/api/v1/doctor") || path.starts_with("/api/v1/providers");
+    if *method == Method::GET && !asks_others { ANSWER } else { WORK }
+}
+
+/// A process that holds the socket and says nothing: stopped, or stuck.
+fn silent(patience: Duration) -> Problem {
+    Problem::new(Code::Unavailable, format!("The service did not answer within {} s.", patience.as_secs()))
+        .hint("If it stays so, end it: metaclaw stop --force")
 }
 
 fn gone(error: &dyn std::fmt::Display) -> Problem {

@@ -4,15 +4,18 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use config::{Config, ConfigError, EditError, Home, Loaded};
 use serde_json::Value;
 use store::Store;
 use tokio::sync::{Mutex, OnceCell};
+use tokio::time::Instant;
 
 use crate::Clock;
 use crate::api::{Code, ConfigFinding, Problem, findings};
+use crate::files::{Files, config_now};
 use crate::local::Local;
 use crate::run::Run;
 use crate::watch::{Mark, mark};
@@ -46,6 +49,40 @@ pub(crate) struct Reading {
     pub findings: Vec<ConfigFinding>,
     /// Which version of the file this is. Taken before it was read: a later edit never passes unseen.
     pub mark: Mark,
+    /// There is no file.
+    pub missing: bool,
+    /// The file says so little that it may be half saved; it is not in force yet.
+    pub held: Option<Held>,
+}
+
+/// A version of the file that waits whether it stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    since: Instant,
+    /// What it no longer says.
+    pub lost: Vec<&'static str>,
+}
+
+/// How long a file that may be half saved must stay as it is to count.
+const HOLD: Duration = Duration::from_secs(3);
+
+impl Held {
+    /// It has stayed as it is for long enough.
+    pub(crate) fn is_over(&self) -> bool {
+        self.since.elapsed() >= HOLD
+    }
+}
+
+impl std::fmt::Display for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "the config file no longer says {}: it may be half saved, so the settings of before stay in force; if it is \
+             still so in {} seconds, it counts",
+            self.lost.join(" and "),
+            HOLD.as_secs()
+        )
+    }
 }
 
 /// See the module. Cheap to clone.
@@ -62,20 +99,24 @@ pub(crate) struct Inner {
     pub library: OnceLock<Arc<skills::Library>>,
     pub journal: OnceCell<Option<Store>>,
     pub local: Arc<Local>,
+    /// The database opened for writing, where no service runs.
+    pub writable: OnceCell<Store>,
     pub run: Option<Arc<Run>>,
     /// One reload or edit at a time.
     pub changing: Mutex<()>,
+    pub files: Files,
 }
 
 impl Core {
     /// Settings, library and journal without a service.
     pub(crate) fn cold(home: Home, config: Option<PathBuf>, clock: Clock) -> Self {
         let config_path = config.unwrap_or_else(|| home.config_path());
-        let reading = match read(&config_path, &Overrides::default()) {
+        let reading = match config_now(&config_path, |path| read(path, &Overrides::default())) {
             Ok(reading) => reading,
             Err(error) => failed(&error, Loaded::default()),
         };
-        let log = home.log_path();
+        // Where the last run wrote it.
+        let log = crate::lock::last(&home.lock_path()).and_then(|last| last.log).unwrap_or_else(|| home.log_path());
         let local = Arc::new(Local::new(&home, &reading.loaded.config, &clock));
         Self(Arc::new(Inner {
             home,
@@ -87,8 +128,10 @@ impl Core {
             library: OnceLock::new(),
             journal: OnceCell::new(),
             local,
+            writable: OnceCell::new(),
             run: None,
             changing: Mutex::new(()),
+            files: Files::default(),
         }))
     }
 
@@ -98,6 +141,10 @@ impl Core {
 
     pub(crate) fn config_path(&self) -> &Path {
         &self.0.config_path
+    }
+
+    pub(crate) fn files(&self) -> &Files {
+        &self.0.files
     }
 
     pub(crate) fn log_path(&self) -> PathBuf {
@@ -187,6 +234,7 @@ impl Core {
 
     /// Makes changes in the config file, all or none, and puts them in force.
     pub(crate) async fn edit_config(&self, edits: &[(&str, Option<Value>)]) -> Result<Vec<config::Change>, Problem> {
+        let named: Vec<&str> = edits.iter().map(|(key, _)| *key).collect();
         let edits: Vec<config::Edit> = edits
             .iter()
             .map(|(key, value)| match value {
@@ -195,23 +243,36 @@ impl Core {
             })
             .collect();
         let path = self.0.config_path.clone();
-        let changes = tokio::task::spawn_blocking(move || config::apply(&path, &edits))
-            .await
-            .map_err(Problem::internal)?
-            .map_err(|error| edit_problem(&error))?;
-        self.reload().await;
+        let changes = self.write_config(move || config::apply(&path, &edits)).await?;
+        self.reload(&named).await;
         Ok(changes)
     }
 
-    /// Reads the config file again. An unusable file leaves everything as it was, and is told.
-    pub(crate) async fn reload(&self) {
+    /// Writes the config file.
+    pub(crate) async fn write_config<T: Send + 'static>(
+        &self,
+        write: impl FnOnce() -> Result<T, EditError> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let written = self.0.files.ask(write).await.map_err(|silent| {
+            Problem::new(Code::Unavailable, format!("{} cannot be written: {silent}.", self.0.config_path.display()))
+                .hint("It may still be written when it answers. Look again: metaclaw config show --set")
+        })?;
+        written.map_err(|error| edit_problem(&error))
+    }
+
+    /// Reads the config file again. An unusable file leaves everything as it was, and is told. `named` are the settings
+    /// that somebody has just changed through us: that they are gone is meant.
+    pub(crate) async fn reload(&self, named: &[&str]) {
         let _one = self.0.changing.lock().await;
-        let (path, overrides) = (self.0.config_path.clone(), self.0.overrides.clone());
-        let mark = mark(&path);
-        let Ok(read) = tokio::task::spawn_blocking(move || read(&path, &overrides)).await else { return };
+        let overrides = self.0.overrides.clone();
+        let look = move |path: &Path| Ok((mark(path), read(path, &overrides)));
+        let (mark, read) = match self.0.files.config(&self.0.config_path, look).await {
+            Ok(found) => found,
+            Err(error) => (None, Err(error)),
+        };
         let before = self.reading();
         let now = match read {
-            Ok(reading) => reading,
+            Ok(reading) => self.hold(&before, reading, named),
             Err(error) => Reading { mark, ..failed(&error, before.loaded.clone()) },
         };
         let changed = now.loaded.config.changed(&before.loaded.config);
@@ -220,6 +281,43 @@ impl Core {
             run.config_read(&before, &now, &changed);
         }
     }
+
+    /// A reading as it counts: one that lost what agents cannot be served without may be half saved, and counts in a running
+    /// service only when it stays so.
+    fn hold(&self, before: &Reading, now: Reading, named: &[&str]) -> Reading {
+        let lost = lost(&before.loaded, &now.loaded, named);
+        if lost.is_empty() || self.0.run.is_none() {
+            return now;
+        }
+        let waiting = before.held.as_ref().filter(|_| before.mark == now.mark);
+        let held = Held { since: waiting.map_or_else(Instant::now, |held| held.since), lost };
+        if held.is_over() {
+            tracing::warn!("the config file has stayed without {}; that counts now", held.lost.join(" and "));
+            return now;
+        }
+        Reading { loaded: before.loaded.clone(), held: Some(held), ..now }
+    }
+}
+
+/// What agents cannot be served without, or are asked for, that the file said before and says no longer.
+fn lost(before: &Loaded, now: &Loaded, named: &[&str]) -> Vec<&'static str> {
+    if named.is_empty() && now.sources.is_empty() && !before.sources.is_empty() {
+        return vec!["anything"];
+    }
+    let (old, new) = (&before.config, &now.config);
+    let mut lost = Vec::new();
+    if !old.proxy.api_key.is_empty() && new.proxy.api_key.is_empty() && !named.contains(&"proxy.api_key") {
+        lost.push("proxy.api_key");
+    }
+    if !named.iter().any(|key| key.starts_with("llm.")) {
+        if !old.llm.api_key.is_empty() && new.llm.api_key.is_empty() {
+            lost.push("llm.api_key");
+        }
+        if old.upstream().is_ok() && new.upstream().is_err() && lost.last() != Some(&"llm.api_key") {
+            lost.push("which provider answers");
+        }
+    }
+    lost
 }
 
 /// Reads the file and puts what the command line says over it.
@@ -229,7 +327,7 @@ pub(crate) fn read(path: &Path, overrides: &Overrides) -> Result<Reading, Config
     let findings = findings(&read);
     let mut loaded = read?;
     over(&mut loaded, overrides);
-    Ok(Reading { loaded, problem: None, findings, mark })
+    Ok(Reading { loaded, findings, mark, ..Reading::default() })
 }
 
 /// What the command line says counts more than the file. Both values were checked by the command line's grammar.
@@ -257,7 +355,8 @@ pub(crate) fn failed(error: &ConfigError, loaded: Loaded) -> Reading {
         }
         _ => Ok(Loaded::default()),
     });
-    Reading { loaded, problem, findings, mark: None }
+    let missing = matches!(error, ConfigError::Missing { .. });
+    Reading { loaded, problem, findings, missing, ..Reading::default() }
 }
 
 /// A JSON value as it would be typed on a command line.
@@ -290,7 +389,7 @@ pub(crate) fn sentence(error: &dyn std::fmt::Display) -> String {
     let text = error.to_string();
     let mut letters = text.chars();
     let mut text = match letters.next() {
-        Some(first) if first.is_lowercase() && !text.starts_with("metaclaw") => {
+        Some(first) if first.is_lowercase() && !["metaclaw", "http"].iter().any(|name| text.starts_with(name)) => {
             first.to_uppercase().chain(letters).collect::<String>()
         }
         _ => text,

@@ -8,7 +8,7 @@ use crate::{lock, port};
 
 /// All checks. `live` makes one short call to the provider.
 pub(crate) async fn checks(core: &Core, live: bool) -> Vec<Check> {
-    let mut found = vec![home(core), config_file(core)];
+    let mut found = vec![home(core), config_file(core).await];
     found.push(service(core).await);
     found.push(key(core));
     found.push(provider(core, live).await);
@@ -58,18 +58,22 @@ fn open_to_others(_path: &Path) -> bool {
     false
 }
 
-fn config_file(core: &Core) -> Check {
+async fn config_file(core: &Core) -> Check {
     let path = core.config_path();
     let reading = core.reading();
     if let Some(problem) = &reading.problem {
         return check("config", Grade::Bad, sentence(problem))
             .hint("Mend that line; the last good settings stay in use.");
     }
-    if !path.exists() {
+    if reading.missing {
         return check("config", Grade::Bad, format!("{} does not exist.", path.display()))
             .hint("Write it step by step: metaclaw setup");
     }
-    if open_to_others(path) {
+    if let Some(held) = &reading.held {
+        return check("config", Grade::Warn, sentence(held)).hint("If that is not meant, put back what is missing.");
+    }
+    let owned = path.to_path_buf();
+    if core.files().ask(move || open_to_others(&owned)).await == Ok(true) {
         return check("config", Grade::Warn, format!("{} can be read by other users of this machine.", path.display()))
             .hint(format!("Close it: chmod 600 {}", path.display()));
     }
@@ -86,7 +90,7 @@ fn config_file(core: &Core) -> Check {
 }
 
 async fn service(core: &Core) -> Check {
-    let running = core.running().ok().map(|run| (run.addr, std::process::id(), run.listen_note()));
+    let running = core.running().ok().map(|run| (run.addr, std::process::id(), run.listen_note(&core.config())));
     if let Some((addr, pid, note)) = running {
         if !crate::health::answers(addr).await {
             return check("service", Grade::Bad, format!("Process {pid} runs, but {addr} does not answer."))
@@ -121,8 +125,13 @@ async fn service(core: &Core) -> Check {
 fn key(core: &Core) -> Check {
     let config = core.config();
     let listen = config.listen();
-    if let Some(refused) = listen.refused {
-        return check("key", Grade::Warn, sentence(&refused));
+    // Of a running service its socket counts, which may be another one than the file asks for by now.
+    let note = match core.running() {
+        Ok(run) => run.listen_note(&config),
+        Err(_) => listen.refused,
+    };
+    if let Some(note) = note {
+        return check("key", Grade::Warn, sentence(&note));
     }
     if let Some(concern) = listen.concern {
         return check("key", Grade::Warn, sentence(&concern));
@@ -171,6 +180,9 @@ fn skills(core: &Core) -> Check {
 }
 
 async fn journal(core: &Core) -> Check {
+    if let Some(trouble) = core.journal_trouble() {
+        return check("journal", Grade::Bad, trouble.what).hint(trouble.todo);
+    }
     match core.journal().await {
         Ok(None) => check("journal", Grade::Skipped, "Nothing recorded yet."),
         Ok(Some(store)) => {

@@ -12,7 +12,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, header};
 use subtle::ConstantTimeEq;
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::TcpListener;
 use tower_http::services::{ServeDir, ServeFile};
 
 use crate::api::{Code, Problem};
@@ -31,13 +31,7 @@ pub(crate) fn unix(path: &Path, router: Router, life: &Lifeline) -> std::io::Res
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let listener = UnixListener::bind(path)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    }
-    serve::unix(listener, router, life);
+    serve::unix(crate::socket::bind(path)?, router, life);
     Ok(())
 }
 
@@ -125,7 +119,7 @@ fn shows(headers: &HeaderMap, token: &str) -> bool {
 }
 
 /// Exactly one Host, one of our own names with our port; an Origin, if there is one, of the same kind.
-fn check_source(headers: &HeaderMap, port: u16) -> Result<(), Problem> {
+pub(crate) fn check_source(headers: &HeaderMap, port: u16) -> Result<(), Problem> {
     let refused = |what: &str| {
         Err(Problem::new(Code::Forbidden, format!("{what} is not served here."))
             .hint(format!("Use http://127.0.0.1:{port}/")))

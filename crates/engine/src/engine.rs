@@ -2,12 +2,12 @@
 //! answers are finished, what is left is cut and recorded, the journal is closed, the lock freed, all within ten seconds.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use config::{ConfigError, Home};
 use serde_json::json;
 use store::Store;
@@ -18,15 +18,19 @@ use tokio_util::task::TaskTracker;
 
 use crate::bus::Bus;
 use crate::core::{Core, End, Inner, Overrides, Reading};
+use crate::files::Files;
 use crate::local::Local;
-use crate::lock::{Holder, HomeLock, LockError};
+use crate::lock::{Asked, Holder, HomeLock, LockError};
 use crate::logs::LogControl;
+use crate::remember::{self, Memories};
 use crate::run::Run;
 use crate::serve::Lifeline;
 use crate::{Clock, api, doors, port, serve, watch as changes};
 
 /// How long running answers may take to end by themselves.
-const DRAIN: Duration = Duration::from_secs(6);
+const DRAIN: Duration = Duration::from_millis(4500);
+/// How long the error events may take that end what runs after that.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How long cut answers may take to be recorded.
 const RECORD: Duration = Duration::from_secs(2);
 /// How long the doors and background tasks may take to end.
@@ -156,7 +160,8 @@ impl Engine {
         home.ensure().map_err(|source| StartError::Home { path: home.dir().to_path_buf(), source })?;
         let mut lock = take(&home).await?;
         let config_path = options.config.clone().unwrap_or_else(|| home.config_path());
-        let reading = first_reading(&config_path, &options)?;
+        let files = Files::default();
+        let reading = first_reading(&files, &config_path, &options).await?;
         let config = reading.loaded.config.clone();
         let warnings = crate::run::warnings(&reading);
         options.log.mask(crate::run::secrets(&config));
@@ -196,15 +201,22 @@ impl Engine {
             refused: listen.refused.clone(),
             boot: reading.loaded.clone(),
             ui: OnceLock::new(),
-            settings: Arc::new(ArcSwap::from_pointee(proxy::Settings::from_config(&config))),
+            ui_asked: options.ui_port,
+            settings: Arc::new(ArcSwap::from_pointee(proxy::Settings {
+                open_to_network: !addr.ip().is_loopback(),
+                ..proxy::Settings::from_config(&config)
+            })),
             skills: Arc::new(ArcSwap::from_pointee(proxy::SkillSettings::from_config(&config))),
             upstream: Arc::new(ArcSwap::from_pointee(proxy::route(&config, &http, &hop, &local.built_in))),
+            memories: Arc::new(Memories::new(store.clone(), &config)),
+            agents: OnceLock::new(),
             http,
             local: Arc::clone(&local),
             hop: Arc::clone(&hop),
             log: options.log.clone(),
             end,
             stopping: AtomicBool::new(false),
+            unrecorded: ArcSwapOption::empty(),
         });
         let core = Core(Arc::new(Inner {
             home: home.clone(),
@@ -216,8 +228,10 @@ impl Engine {
             library: OnceLock::from(Arc::new(library)),
             journal: OnceCell::new_with(Some(Some(store.clone()))),
             local,
+            writable: OnceCell::new(),
             run: Some(Arc::clone(&run)),
             changing: Mutex::new(()),
+            files,
         }));
         let router = api::router(core.clone());
         let mut engine = Self {
@@ -246,6 +260,12 @@ impl Engine {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             config: config_path,
             log: Some(options.log_file.clone()),
+            asked: Asked {
+                mode: options.overrides.mode.map(|mode| mode.to_string()),
+                port: options.overrides.port,
+                ui_port: options.ui_port,
+                log_file: (options.log_file != home.log_path()).then(|| options.log_file.clone()),
+            },
         };
         lock = engine.lock;
         lock.publish(&holder, &home.pid_path(addr.port()))?;
@@ -287,10 +307,20 @@ impl Engine {
     fn serve_agents(&self, listener: TcpListener, clock: Clock) {
         let run = self.run();
         let (events, heard) = broadcast::channel(EVENTS);
+        let skills = proxy::SkillKnowledge::new(self.core.library(), Arc::clone(&run.skills));
+        let memory = proxy::MemoryKnowledge::new(Arc::clone(&run.memories.settings), Arc::clone(&run.memories.wake));
+        self.tasks.spawn(remember::work(
+            Arc::clone(&run.memories),
+            events.subscribe(),
+            run.bus.clone(),
+            Arc::clone(&clock),
+            self.model_for_memory(),
+            self.cancel.clone(),
+        ));
         let deps = proxy::Deps {
             settings: Arc::clone(&run.settings),
             upstream: Arc::clone(&run.upstream),
-            knowledge: Arc::new(proxy::SkillKnowledge::new(self.core.library(), Arc::clone(&run.skills))),
+            knowledge: Arc::new(proxy::Sources(vec![Arc::new(skills), Arc::new(memory)])),
             store: self.store.clone(),
             events,
             tracker: self.proxy_tasks.clone(),
@@ -299,15 +329,32 @@ impl Engine {
             hop: Arc::clone(&run.hop),
         };
         let agent_port = proxy::Proxy::new(deps);
+        let _ = run.agents.set(Arc::clone(&agent_port));
         self.proxy_tasks.spawn(Arc::clone(&agent_port).end_idle_sessions());
-        self.tasks.spawn(forward(heard, run.bus.clone(), self.cancel.clone()));
+        self.tasks.spawn(forward(heard, Arc::clone(&self.run), self.cancel.clone()));
         self.tasks.spawn(changes::config(self.core.clone(), self.cancel.clone()));
+        let socket = self.core.home().socket_path();
+        self.tasks.spawn(changes::socket(socket, self.router.clone(), run.control.clone(), self.cancel.clone()));
         let bus = run.bus.clone();
         self.core.library().watch(&self.tasks, self.cancel.clone(), move |report| {
-            tracing::info!(added = ?report.added, changed = ?report.changed, removed = ?report.removed, "skills changed");
+            let names = [&report.added, &report.changed, &report.removed];
+            if names.iter().all(|names| names.is_empty()) {
+                tracing::info!("skill files with faults changed; see: metaclaw skills validate");
+            } else {
+                tracing::info!(added = ?report.added, changed = ?report.changed, removed = ?report.removed, "skills changed");
+            }
             bus.keep("skills_changed", json!(report));
         });
         serve::tcp(listener, agent_port.router(), &self.agent);
+    }
+
+    /// Asks the model of the settings in force.
+    fn model_for_memory(&self) -> remember::AskModel {
+        let (core, http) = (self.core.clone(), self.run.http.clone());
+        Box::new(move |text| {
+            let (core, http) = (core.clone(), http.clone());
+            Box::pin(async move { crate::provider::ask_for_json(&core, &http, &text).await })
+        })
     }
 
     fn run(&self) -> &Run {
@@ -344,7 +391,13 @@ impl Engine {
         run.bus.keep("service_stopping", json!({}));
         self.agent.quit.cancel();
         self.agent.tasks.close();
-        if tokio::time::timeout(DRAIN, self.agent.tasks.wait()).await.is_err() {
+        let mut drained = tokio::time::timeout(DRAIN, self.agent.tasks.wait()).await;
+        if drained.is_err() {
+            // Agents whose answers still run are told before the connections go.
+            self.proxy_cancel.cancel();
+            drained = tokio::time::timeout(LAST_WORDS, self.agent.tasks.wait()).await;
+        }
+        if drained.is_err() {
             tracing::warn!(open = self.agent.tasks.len(), "cutting answers that did not end in time");
             self.agent.kill.cancel();
             let _ = tokio::time::timeout(CLOSE, self.agent.tasks.wait()).await;
@@ -395,8 +448,9 @@ impl std::fmt::Debug for Engine {
 }
 
 /// The settings to start with. Without a file a first one is written: nothing chosen, but with a key for the proxy.
-fn first_reading(path: &std::path::Path, options: &StartOptions) -> Result<Reading, StartError> {
-    match crate::core::read(path, &options.overrides) {
+async fn first_reading(files: &Files, path: &Path, options: &StartOptions) -> Result<Reading, StartError> {
+    let overrides = options.overrides.clone();
+    match files.config(path, move |path| crate::core::read(path, &overrides)).await {
         Err(ConfigError::Missing { .. }) => {
             config::create(path, &crate::setup::first_text(&*options.clock))?;
             Ok(crate::core::read(path, &options.overrides)?)
@@ -420,7 +474,7 @@ async fn bind(addr: SocketAddr) -> Result<TcpListener, StartError> {
     TcpListener::bind(addr).await.map_err(|source| listen_error(addr, source))
 }
 
-fn listen_error(addr: SocketAddr, source: std::io::Error) -> StartError {
+pub(crate) fn listen_error(addr: SocketAddr, source: std::io::Error) -> StartError {
     if source.kind() == std::io::ErrorKind::AddrInUse {
         StartError::PortTaken { addr, holder: port::listener(addr.port()) }
     } else {
@@ -445,7 +499,8 @@ fn library(dir: PathBuf) -> skills::Library {
 }
 
 /// Carries the proxy's events to the bus. Turns are kept as turns; the rare ones are kept as events.
-async fn forward(mut heard: broadcast::Receiver<proxy::Event>, bus: Bus, ending: CancellationToken) {
+async fn forward(mut heard: broadcast::Receiver<proxy::Event>, run: Arc<Run>, ending: CancellationToken) {
+    let bus = &run.bus;
     loop {
         let event = tokio::select! {
             biased;
@@ -464,7 +519,10 @@ async fn forward(mut heard: broadcast::Receiver<proxy::Event>, bus: Bus, ending:
         match event {
             proxy::Event::TurnFinished(_) => bus.tell("turn_finished", data),
             proxy::Event::SessionEnded { .. } => bus.tell("session_ended", data),
-            proxy::Event::JournalFailed { .. } => bus.tell("journal_failed", data),
+            proxy::Event::JournalFailed { error, .. } => {
+                run.unrecorded.store(Some(Arc::new(error)));
+                bus.tell("journal_failed", data);
+            }
             proxy::Event::JournalRecovered => bus.keep("journal_recovered", data),
             proxy::Event::FallbackUsed { .. } => bus.keep("fallback_used", data),
         }

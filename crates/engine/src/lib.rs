@@ -10,18 +10,24 @@ mod diff;
 mod doctor;
 mod doors;
 mod engine;
+mod files;
 pub mod health;
 mod local;
 pub mod lock;
 pub mod logs;
+mod memory_import;
 mod port;
 mod provider;
 mod redact;
+mod remember;
 mod replay;
+mod restart;
 mod run;
 mod serve;
 mod setup;
+mod sidecar;
 mod skills_edit;
+mod socket;
 pub mod token;
 mod watch;
 
@@ -31,6 +37,7 @@ pub use crate::core::{End, Overrides};
 pub use crate::engine::{Cold, Engine, StartError, StartOptions};
 pub use crate::port::Listener;
 pub use crate::redact::redact;
+pub use crate::sidecar::{SIDECAR_PORT, Sidecar};
 
 /// Wall time and randomness, handed in so that tests can choose them.
 pub type Clock = Arc<dyn proxy::Clock>;

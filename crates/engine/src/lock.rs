@@ -22,6 +22,26 @@ pub struct Holder {
     pub config: PathBuf,
     /// The log file it writes, if any.
     pub log: Option<PathBuf>,
+    /// What its command line said over the config file.
+    #[serde(default)]
+    pub asked: Asked,
+}
+
+/// What the command line of a run said over the config file. A restart as another process says it again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// `--mode`
+    #[serde(default)]
+    pub mode: Option<String>,
+    /// `--port`
+    #[serde(default)]
+    pub port: Option<u16>,
+    /// `--ui-port`
+    #[serde(default)]
+    pub ui_port: Option<u16>,
+    /// `--log-file`, absent if it is the folder's own.
+    #[serde(default)]
+    pub log_file: Option<PathBuf>,
 }
 
 /// Why the lock could not be taken.
@@ -29,7 +49,7 @@ pub struct Holder {
 pub enum LockError {
     /// Another process holds it. The note is missing only in the moment between its lock and its bind.
     #[error("MetaClaw already runs in this home{}", .0.as_ref().map(|h| format!(": process {}, port {}, since {}", h.pid, h.port, crate::when(h.since))).unwrap_or_default())]
-    Held(Option<Holder>),
+    Held(Option<Box<Holder>>),
     /// The file could not be opened or locked.
     #[error("cannot use the lock file {}: {source}", path.display())]
     Io {
@@ -57,8 +77,12 @@ impl HomeLock {
         let io = |source| LockError::Io { path: path.to_path_buf(), source };
         let mut file = open(path).map_err(io)?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { file, path: path.to_path_buf(), pid_file: None }),
-            Err(TryLockError::WouldBlock) => Err(LockError::Held(read_note(&mut file))),
+            Ok(()) => {
+                // The note of the last run ends here: from now on there is a holder who has not told yet who it is.
+                file.set_len(0).map_err(io)?;
+                Ok(Self { file, path: path.to_path_buf(), pid_file: None })
+            }
+            Err(TryLockError::WouldBlock) => Err(LockError::Held(read_note(&mut file).map(Box::new))),
             Err(TryLockError::Error(source)) => Err(io(source)),
         }
     }
@@ -81,6 +105,7 @@ impl HomeLock {
             })
             .map_err(|source| LockError::Io { path: pid_file.to_path_buf(), source })?;
         self.pid_file = Some((pid_file.to_path_buf(), holder.pid));
+        remove_stale(pid_file);
         Ok(())
     }
 }
@@ -92,9 +117,30 @@ impl Drop for HomeLock {
         {
             let _ = std::fs::remove_file(&path);
         }
-        let _ = self.file.set_len(0);
+        // The note stays: it says where the log of the last run is.
         let _ = self.file.unlock();
     }
+}
+
+/// Pid files of runs that were killed. Whoever holds the lock knows that none of them lives, and a number may be
+/// another program's by now.
+fn remove_stale(ours: &Path) {
+    let Some(entries) = ours.parent().and_then(|dir| std::fs::read_dir(dir).ok()) else { return };
+    for entry in entries.flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let port = name.to_str().and_then(|name| name.strip_prefix("metaclaw_")?.strip_suffix(".pid"));
+        if path != ours && port.is_some_and(|port| port.parse::<u16>().is_ok()) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Who ran the service of this home last, if nobody does now.
+#[must_use]
+pub fn last(path: &Path) -> Option<Holder> {
+    let mut file = File::open(path).ok()?;
+    file.try_lock_shared().ok()?;
+    read_note(&mut file)
 }
 
 /// Who runs the service of this home now: `None` when nobody does, `Some(None)` while one is just starting.
@@ -138,6 +184,7 @@ mod tests {
             version: "0.1.0".into(),
             config: "/c".into(),
             log: None,
+            asked: Asked::default(),
         }
     }
 
@@ -148,13 +195,28 @@ mod tests {
         let mut first = HomeLock::take(&path).unwrap();
         first.publish(&note(4242), &pid).unwrap();
         let Err(LockError::Held(Some(holder))) = HomeLock::take(&path) else { panic!("the lock was given twice") };
-        assert_eq!(holder, note(4242));
+        assert_eq!(*holder, note(4242));
         assert_eq!(std::fs::read_to_string(&pid).unwrap(), "4242");
         assert_eq!(super::holder(&path), Some(Some(note(4242))));
         drop(first);
         assert_eq!(super::holder(&path), None);
         assert!(!pid.exists());
-        HomeLock::take(&path).unwrap();
+        assert_eq!(last(&path), Some(note(4242)));
+        let second = HomeLock::take(&path).unwrap();
+        // Between its lock and its port nobody is named, and surely not the last one.
+        assert_eq!((super::holder(&path), last(&path)), (Some(None), None));
+        drop(second);
+    }
+
+    #[test]
+    fn pid_files_of_killed_runs_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let [old, mine, other] =
+            ["metaclaw_39301.pid", "metaclaw_30000.pid", "metaclaw_mine.pid"].map(|n| dir.path().join(n));
+        std::fs::write(&old, "77").unwrap();
+        std::fs::write(&other, "78").unwrap();
+        HomeLock::take(&dir.path().join("l")).unwrap().publish(&note(1), &mine).unwrap();
+        assert!(!old.exists() && other.exists());
     }
 
     #[test]

@@ -23,18 +23,29 @@ const PATIENCE: Duration = Duration::from_secs(45);
 /// Longest answer of a test that is read.
 const LONGEST: usize = 1 << 20;
 /// What the model is asked.
-const QUESTION: &str = "Reply with one word: ready";
+const READY: Prompt<'_> = Prompt { text: "Reply with one word: ready", tokens: 256, json: false };
 
 /// Asks a provider for its models and, unless told not to, for one word.
 pub(crate) async fn test(core: &Core, asked: &ProviderTest) -> Result<ProviderReport, Problem> {
     let config = described(core, asked)?;
+    ask(core, &config, asked.models_only, asked.api_key.is_some()).await
+}
+
+/// Asks the provider of these settings. `own_key`: the person gave a key for the test, so one is at hand even where the
+/// agents' own credentials are passed on.
+pub(crate) async fn ask(
+    core: &Core,
+    config: &Config,
+    models_only: bool,
+    own_key: bool,
+) -> Result<ProviderReport, Problem> {
     let upstream = config.upstream().map_err(|error| {
         Problem::new(Code::NotConfigured, format!("{}.", capital(&error.what))).hint(capital(&error.todo))
     })?;
     let label = config::preset(&upstream.provider)
         .filter(|preset| preset.id != "custom")
         .map_or_else(|| host(&upstream.base_url), |preset| preset.label.clone());
-    if upstream.credentials == Credentials::Caller && asked.api_key.is_none() {
+    if upstream.credentials == Credentials::Caller && !own_key {
         return Ok(ProviderReport {
             ok: true,
             message: format!("{label} is asked with each agent's own credentials, so there is no key to test with."),
@@ -43,19 +54,19 @@ pub(crate) async fn test(core: &Core, asked: &ProviderTest) -> Result<ProviderRe
         });
     }
     if upstream.is_builtin() {
-        return Ok(built_in(core, upstream, asked.models_only).await);
+        return Ok(built_in(core, upstream, models_only).await);
     }
-    let client = crate::http_client(&config)?;
+    let client = crate::http_client(config)?;
     let mut report = ProviderReport { base_url: upstream.base_url.clone(), ..ProviderReport::default() };
     // A model that is named needs no list, so the test is one call.
-    let listed = match asked.models_only || upstream.model_id.is_empty() {
+    let listed = match models_only || upstream.model_id.is_empty() {
         true => models(&client, &upstream, PATIENCE).await,
         false => Ok(Vec::new()),
     };
     if let Ok(models) = &listed {
         report.models.clone_from(models);
     }
-    if asked.models_only {
+    if models_only {
         report.ok = listed.is_ok();
         report.message = match &listed {
             Ok(models) if models.is_empty() => format!("{label} answers, but lists no model."),
@@ -83,7 +94,10 @@ pub(crate) async fn test(core: &Core, asked: &ProviderTest) -> Result<ProviderRe
         return Ok(report);
     };
     let begun = Instant::now();
-    let called = call(upstream, client, &model).await;
+    let called = match of_http(upstream, client) {
+        Ok(provider) => call(&provider, &model, &READY).await.map(|words| words.chars().take(200).collect()),
+        Err(failure) => Err(failure),
+    };
     report.took_ms = Some(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
     report.model = Some(model.clone());
     match called {
@@ -120,7 +134,7 @@ async fn built_in(core: &Core, upstream: Upstream, models_only: bool) -> Provide
     }
     let begun = Instant::now();
     let asked = match proxy::BuiltinModel::new(upstream, core.local().built_in.clone()) {
-        Ok(model) => ask(&model, &kept.id).await,
+        Ok(model) => call(&model, &kept.id, &READY).await.map(|words| words.chars().take(200).collect()),
         Err(error) => Err(Failure { status: None, said: error.to_string() }),
     };
     report.took_ms = Some(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
@@ -143,7 +157,8 @@ async fn built_in(core: &Core, upstream: Upstream, models_only: bool) -> Provide
     report
 }
 
-/// The settings with what is to be tested over them. Another provider does not inherit address, key or model.
+/// The settings with what is to be tested over them. Another provider does not inherit address, key, headers or model;
+/// neither does another server of the same provider get the key.
 fn described(core: &Core, asked: &ProviderTest) -> Result<Config, Problem> {
     let mut loaded = core.reading().loaded.clone();
     let mut put = |key: &str, value: &str| {
@@ -152,17 +167,19 @@ fn described(core: &Core, asked: &ProviderTest) -> Result<Config, Problem> {
                 .hint(format!("Allowed: {}", problem.allowed))
         })
     };
-    let current = core.reading().loaded.config.llm.provider.clone();
-    let another = asked.provider.as_deref().is_some_and(|provider| provider != current);
-    if another || asked.api_base.is_some() {
+    let current = core.config();
+    let another = asked.provider.as_deref().is_some_and(|provider| provider != current.llm.provider);
+    if another || asked.api_base.as_deref().is_some_and(|base| !is_same_server(&current, base)) {
         // The key of one provider never goes to another address.
         put("llm.api_key", "")?;
         put("llm.auth_method", "api_key")?;
+        put("llm.headers", "{}")?;
     }
     if another {
         for key in ["llm.api_base", "llm.model_id", "llm.dialect"] {
             put(key, if key == "llm.dialect" { "auto" } else { "" })?;
         }
+        put("llm.model_map", "{}")?;
     }
     let answers = [
         ("llm.provider", &asked.provider),
@@ -170,6 +187,7 @@ fn described(core: &Core, asked: &ProviderTest) -> Result<Config, Problem> {
         ("llm.api_key", &asked.api_key),
         ("llm.model_id", &asked.model_id),
         ("llm.dialect", &asked.dialect),
+        ("llm.auth_method", &asked.auth_method),
     ];
     for (key, value) in answers {
         if let Some(value) = value {
@@ -182,6 +200,15 @@ fn described(core: &Core, asked: &ProviderTest) -> Result<Config, Problem> {
         .fetch_secrets(&LocalSecrets::of_process(base), path)
         .map_err(|error| Problem::new(Code::NotConfigured, sentence(&error)))?;
     Ok(loaded.config)
+}
+
+/// Whether `base` leads to the server that the settings ask now.
+fn is_same_server(current: &Config, base: &str) -> bool {
+    let now = current.upstream().map(|upstream| upstream.base_url).unwrap_or_else(|_| current.llm.api_base.clone());
+    match (config::BaseUrl::parse(&now), config::BaseUrl::parse(base)) {
+        (Ok(now), Ok(asked)) => now.is_same_server(&asked),
+        _ => false,
+    }
 }
 
 /// Why a provider gave no answer.
@@ -222,18 +249,57 @@ impl Failure {
     }
 }
 
-async fn call(upstream: Upstream, client: reqwest::Client, model: &str) -> Result<String, Failure> {
-    let failed = |said: String| Failure { status: None, said };
-    let patience = Patience { first_byte: PATIENCE, retries: 0, first_wait: Duration::from_millis(250) };
-    let provider = HttpModel::new(upstream, client, patience, "test").map_err(|error| failed(error.to_string()))?;
-    ask(&provider, model).await
+/// What a model is asked.
+struct Prompt<'a> {
+    text: &'a str,
+    tokens: u32,
+    /// The answer is one JSON object.
+    json: bool,
 }
 
-async fn ask(provider: &dyn Model, model: &str) -> Result<String, Failure> {
+/// Asks the configured model for a JSON object; its words as they came.
+///
+/// # Errors
+/// Why there is no answer, as a sentence.
+pub(crate) async fn ask_for_json(core: &Core, client: &reqwest::Client, text: &str) -> Result<String, String> {
+    let config = core.config();
+    let upstream = config.upstream().map_err(|error| error.to_string())?;
+    if upstream.credentials == Credentials::Caller {
+        return Err("the provider is asked with each agent's own credentials".to_owned());
+    }
+    if upstream.model_id.is_empty() {
+        return Err("llm.model_id names no model".to_owned());
+    }
+    let model = upstream.model_id.clone();
+    let built_in = upstream.is_builtin();
+    let label = if built_in { "the built-in model".to_owned() } else { host(&upstream.base_url) };
+    let provider: Box<dyn Model> = if built_in {
+        Box::new(proxy::BuiltinModel::new(upstream, core.local().built_in.clone()).map_err(|error| error.to_string())?)
+    } else {
+        Box::new(of_http(upstream, client.clone()).map_err(|failure| failure.said)?)
+    };
+    for json in [true, false] {
+        match call(&*provider, &model, &Prompt { text, tokens: 2048, json }).await {
+            // Not every server knows how to be asked for JSON.
+            Err(failure) if json && matches!(failure.status, Some(400 | 422)) => {}
+            Err(failure) => return Err(failure.told_of(&label, &model)),
+            Ok(words) => return Ok(words),
+        }
+    }
+    Err("the model gave no answer".to_owned())
+}
+
+fn of_http(upstream: Upstream, client: reqwest::Client) -> Result<HttpModel, Failure> {
+    let patience = Patience { first_byte: PATIENCE, retries: 0, first_wait: Duration::from_millis(250) };
+    HttpModel::new(upstream, client, patience, "test")
+        .map_err(|error| Failure { status: None, said: error.to_string() })
+}
+
+async fn call(provider: &dyn Model, model: &str, prompt: &Prompt<'_>) -> Result<String, Failure> {
     let failed = |said: String| Failure { status: None, said };
     let dialect = provider.dialect();
     let model = provider.model_for(Some(model)).map_or_else(|| model.to_owned(), std::borrow::Cow::into_owned);
-    let body = question(dialect, &model, provider).map_err(failed)?;
+    let body = question(dialect, &model, provider, prompt).map_err(failed)?;
     let call = Call {
         endpoint: Endpoint::Generate,
         dialect,
@@ -259,17 +325,20 @@ async fn ask(provider: &dyn Model, model: &str) -> Result<String, Failure> {
     }
 }
 
-/// A short question in the provider's dialect, with what it refuses left out.
-fn question(dialect: Dialect, model: &str, provider: &dyn Model) -> Result<Bytes, String> {
-    let body = match dialect {
-        Dialect::Chat => json!({
-            "model": model, "max_tokens": 256, "messages": [{"role": "user", "content": QUESTION}],
+/// A question in the provider's dialect, with what it refuses left out.
+fn question(dialect: Dialect, model: &str, provider: &dyn Model, prompt: &Prompt<'_>) -> Result<Bytes, String> {
+    let Prompt { text, tokens, json } = *prompt;
+    let mut body = match dialect {
+        Dialect::Chat | Dialect::Messages => json!({
+            "model": model, "max_tokens": tokens, "messages": [{"role": "user", "content": text}],
         }),
-        Dialect::Messages => json!({
-            "model": model, "max_tokens": 256, "messages": [{"role": "user", "content": QUESTION}],
-        }),
-        Dialect::Responses => json!({"model": model, "max_output_tokens": 256, "input": QUESTION, "store": false}),
+        Dialect::Responses => json!({"model": model, "max_output_tokens": tokens, "input": text, "store": false}),
     };
+    match dialect {
+        Dialect::Chat if json => body["response_format"] = json!({"type": "json_object"}),
+        Dialect::Responses if json => body["text"] = json!({"format": {"type": "json_object"}}),
+        _ => {}
+    }
     let request = dialect::Request::parse(dialect, Bytes::from(body.to_string())).map_err(|error| error.to_string())?;
     let mut edit = request.edit();
     edit.apply_quirks(provider.quirks());
@@ -305,7 +374,7 @@ fn words(dialect: Dialect, answer: &Value) -> String {
             .and_then(Value::as_array)
             .and_then(|items| items.iter().find_map(|item| parts(item.get("content")))),
     };
-    text.unwrap_or_default().trim().chars().take(200).collect()
+    text.unwrap_or_default().trim().to_owned()
 }
 
 fn parts(content: Option<&Value>) -> Option<String> {

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use config::Placement;
 use dialect::{Dialect, Quirks, Request, Role, translate_request};
 use store::{Block, Store, Turn};
 
@@ -29,8 +30,7 @@ pub(crate) async fn forms(core: &Core, store: &Store, turn: &Turn) -> Result<For
     let client: Dialect = row.dialect.parse().map_err(Problem::internal)?;
     let upstream: Dialect = row.upstream_dialect.parse().unwrap_or(client);
     let quirks = quirks(core, row.upstream.as_deref());
-    let system = core.config().skills.placement == config::Placement::System;
-    let asked = Asked { model: row.model_sent.as_deref(), main: row.kind.is_main(), own: turn.block.as_ref(), system };
+    let asked = Asked { model: row.model_sent.as_deref(), main: row.kind.is_main() };
     build(client, upstream, sent, &asked, &blocks, &quirks)
 }
 
@@ -38,8 +38,6 @@ pub(crate) async fn forms(core: &Core, store: &Store, turn: &Turn) -> Result<For
 struct Asked<'a> {
     model: Option<&'a str>,
     main: bool,
-    own: Option<&'a Block>,
-    system: bool,
 }
 
 fn build(
@@ -58,12 +56,18 @@ fn build(
     }
     edit.strip_aliases();
     if asked.main {
-        match (asked.system, asked.own) {
-            (true, Some(block)) => edit.inject_system(&block.text),
-            (true, None) => {}
-            (false, _) => {
-                for (index, text) in places(&request, blocks) {
-                    edit.inject_turn(index, text);
+        let found = places(&request, blocks);
+        let trigger = request.turn_start();
+        let own = found.iter().find(|(index, _)| Some(*index) == trigger).map(|(_, text)| *text);
+        // The settings of that time count, not those of today: the turn's own text says which they were. Where it had
+        // none, only text that was made for messages is in messages.
+        match own.map(|text| (text, proxy::placement_of(text))) {
+            Some((text, Placement::System)) => edit.inject_system(text),
+            own => {
+                for (index, text) in found {
+                    if own.is_some() || proxy::placement_of(text) == Placement::Turn {
+                        edit.inject_turn(index, text);
+                    }
                 }
             }
         }
@@ -121,7 +125,7 @@ mod tests {
         let request = Request::parse(Dialect::Chat, body.clone()).unwrap();
         let hash = request.messages()[0].hash;
         let blocks = [Block { message_hash: hash, occurrence: 1, text: "<note>".into() }];
-        let asked = Asked { model: Some("b"), main: true, own: None, system: false };
+        let asked = Asked { model: Some("b"), main: true };
         let forms = build(Dialect::Chat, Dialect::Chat, body.clone(), &asked, &blocks, &Quirks::default()).unwrap();
         let text = String::from_utf8(forms.forwarded.to_vec()).unwrap();
         assert_eq!(
@@ -132,9 +136,23 @@ mod tests {
     }
 
     #[test]
+    fn a_block_of_the_system_prompt_goes_back_there_whatever_the_settings_are_today() {
+        let body = Bytes::from_static(br#"{"model":"a","messages":[{"role":"user","content":"hi"}]}"#);
+        let request = Request::parse(Dialect::Chat, body.clone()).unwrap();
+        let made = "<metaclaw-context>\nReference notes added by MetaClaw, not written by the user. Use what helps with the \
+                    user's current request; ignore the rest.\n\nx\n</metaclaw-context>";
+        let blocks = [Block { message_hash: request.messages()[0].hash, occurrence: 0, text: made.into() }];
+        let asked = Asked { model: Some("a"), main: true };
+        let forms = build(Dialect::Chat, Dialect::Chat, body, &asked, &blocks, &Quirks::default()).unwrap();
+        let sent: serde_json::Value = serde_json::from_slice(&forms.forwarded).unwrap();
+        assert_eq!(sent["messages"][0]["role"], "system");
+        assert_eq!(sent["messages"][1]["content"], "hi");
+    }
+
+    #[test]
     fn nothing_added_is_forwarded_byte_for_byte() {
         let body = Bytes::from_static(br#"{ "model":"a", "messages":[{"role":"user","content":"hi"}] }"#);
-        let asked = Asked { model: Some("a"), main: true, own: None, system: false };
+        let asked = Asked { model: Some("a"), main: true };
         let forms = build(Dialect::Chat, Dialect::Chat, body.clone(), &asked, &[], &Quirks::default()).unwrap();
         assert_eq!(forms.forwarded, body);
     }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use config::{Config, Loaded};
 use serde_json::json;
 use tokio::sync::watch;
@@ -14,6 +14,7 @@ use crate::bus::Bus;
 use crate::core::{Core, End, Reading};
 use crate::local::Local;
 use crate::logs::LogControl;
+use crate::remember::Memories;
 use crate::serve::Lifeline;
 
 /// See the module.
@@ -29,44 +30,91 @@ pub(crate) struct Run {
     pub(crate) boot: Loaded,
     /// Where a browser finds the window's pages.
     pub(crate) ui: OnceLock<SocketAddr>,
+    /// `--ui-port` of this run.
+    pub(crate) ui_asked: Option<u16>,
     pub(crate) settings: Arc<ArcSwap<proxy::Settings>>,
     pub(crate) skills: Arc<ArcSwap<proxy::SkillSettings>>,
     pub(crate) upstream: Arc<ArcSwap<proxy::Upstream>>,
+    pub(crate) memories: Arc<Memories>,
+    /// The agent port, once it is open.
+    pub(crate) agents: OnceLock<Arc<proxy::Proxy>>,
     pub(crate) http: reqwest::Client,
     pub(crate) local: Arc<Local>,
     pub(crate) hop: Arc<str>,
     pub(crate) log: LogControl,
     pub(crate) end: watch::Sender<Option<End>>,
     pub(crate) stopping: AtomicBool,
+    /// Why the last turn that is not in the journal is not there.
+    pub(crate) unrecorded: ArcSwapOption<String>,
+}
+
+/// Why turns do not get into the journal.
+pub(crate) struct JournalTrouble {
+    /// What is the matter.
+    pub(crate) what: String,
+    /// What to do.
+    pub(crate) todo: String,
 }
 
 impl Run {
-    /// Asks the host of this service to end it. The first wish counts.
-    pub(crate) fn ask_end(&self, how: End) {
+    /// Asks the host of this service to end it. The first wish counts; the answer is the one that does.
+    pub(crate) fn ask_end(&self, how: End) -> End {
+        let mut counts = how;
         self.end.send_if_modified(|asked| {
             let first = asked.is_none();
-            asked.get_or_insert(how);
+            counts = *asked.get_or_insert(how);
             first
         });
+        counts
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed) || self.end.borrow().is_some()
     }
 
-    /// Why the service listens elsewhere than the config says.
-    pub(crate) fn listen_note(&self) -> Option<String> {
-        self.refused.clone()
+    /// Whether others in the network can reach the agent port. The socket decides, not what the file says by now.
+    pub(crate) fn is_open_to_network(&self) -> bool {
+        !self.addr.ip().is_loopback()
+    }
+
+    /// Whether `now` would take the key away from a port that others can reach. Then the key it had stays in force.
+    fn keeps_key(&self, now: &Config) -> bool {
+        self.is_open_to_network() && now.proxy.api_key.is_empty()
+    }
+
+    /// What is to be known about where the service listens: that it is not where the config says, or that its key was
+    /// removed while others can reach the port.
+    pub(crate) fn listen_note(&self, now: &Config) -> Option<String> {
+        if !self.keeps_key(now) {
+            return self.refused.clone();
+        }
+        Some(format!(
+            "proxy.api_key was removed while others in the network can reach {}: agents must go on showing the key it \
+             had. After a restart there is no key, and only this machine can reach the port. To keep it open, set a key: \
+             metaclaw config set proxy.api_key",
+            self.addr
+        ))
     }
 
     /// Settings that changed since the start and count from the next one.
     pub(crate) fn restart_for(&self, now: &Loaded) -> Vec<String> {
+        let keeps_key = self.keeps_key(&now.config);
         now.config
             .changed(&self.boot.config)
             .into_iter()
-            .filter(|key| crate::api::AT_START.contains(key))
+            .filter(|key| crate::api::AT_START.contains(key) || (keeps_key && *key == "proxy.api_key"))
             .map(str::to_owned)
             .collect()
+    }
+
+    /// What the agent port works by when `config` is in force.
+    fn port_settings(&self, config: &Config) -> proxy::Settings {
+        let mut settings = proxy::Settings::from_config(config);
+        settings.open_to_network = self.is_open_to_network();
+        if self.keeps_key(config) {
+            settings.api_key.clone_from(&self.settings.load().api_key);
+        }
+        settings
     }
 
     /// Puts a reading of the config file in force, and tells of it.
@@ -75,6 +123,13 @@ impl Run {
             if before.problem.as_ref() != Some(problem) {
                 tracing::warn!(%problem, "the config file cannot be used as it is; the last good settings stay in force");
                 self.bus.keep("config_invalid", json!({ "problem": problem }));
+            }
+            return;
+        }
+        if let Some(held) = &now.held {
+            if before.held.as_ref().is_none_or(|known| known.lost != held.lost) {
+                tracing::warn!("{held}");
+                self.bus.keep("config_held", json!({ "lost": held.lost }));
             }
             return;
         }
@@ -88,12 +143,19 @@ impl Run {
 
     /// Hands the settings to everybody who works by them.
     pub(crate) fn put_in_force(&self, config: &Config) {
-        self.log.mask(secrets(config));
+        let settings = self.port_settings(config);
+        let mut masked = secrets(config);
+        if self.keeps_key(config) {
+            tracing::warn!("{}", self.listen_note(config).unwrap_or_default());
+            masked.extend(settings.api_key.clone());
+        }
+        self.log.mask(masked);
         self.log.level(config.log.level.as_str());
-        self.settings.store(Arc::new(proxy::Settings::from_config(config)));
+        self.settings.store(Arc::new(settings));
         self.skills.store(Arc::new(proxy::SkillSettings::from_config(config)));
         self.local.configure(config);
         self.upstream.store(Arc::new(proxy::route(config, &self.http, &self.hop, &self.local.built_in)));
+        self.memories.config_read(config);
     }
 }
 
@@ -122,6 +184,44 @@ pub(crate) fn secrets(config: &Config) -> Vec<String> {
 }
 
 impl Core {
+    /// Whether a process holds this home for the config file that this is about, though we got no answer from it.
+    fn is_held_by_another(&self) -> bool {
+        match crate::lock::holder(&self.home().lock_path()) {
+            None => false,
+            Some(None) => true,
+            Some(Some(holder)) => holder.config == self.config_path(),
+        }
+    }
+
+    fn other_holder(&self) -> Option<crate::lock::Holder> {
+        crate::lock::holder(&self.home().lock_path()).flatten().filter(|holder| holder.config == self.config_path())
+    }
+
+    /// Why finished turns do not get into the journal at the moment.
+    pub(crate) fn journal_trouble(&self) -> Option<JournalTrouble> {
+        let run = self.running().ok()?;
+        let store = self.0.journal.get()?.as_ref()?;
+        let failing = run.agents.get().is_some_and(|port| port.is_journal_failing());
+        let stalled = store.stalled();
+        let what = match (failing, &stalled) {
+            (false, None) => return None,
+            (false, Some(_)) => "Finished turns wait beside the journal until it can be written",
+            (true, _) => "Finished turns do not get into the journal; agents are still served",
+        };
+        let why = match stalled {
+            Some(error) => error.to_string(),
+            None => run
+                .unrecorded
+                .load()
+                .as_deref()
+                .cloned()
+                .unwrap_or_else(|| "the last one could not be written".to_owned()),
+        };
+        let todo =
+            "When it can be written again, the journal goes on by itself. What happened: metaclaw logs".to_owned();
+        Some(JournalTrouble { what: format!("{what}: {why}."), todo })
+    }
+
     /// The state of the service and of its home.
     pub(crate) fn status(&self) -> crate::api::Status {
         use crate::api::{ProviderState, ServiceState, SkillFigures, Status};
@@ -130,6 +230,7 @@ impl Core {
         let run = self.running().ok();
         let upstream = config.upstream();
         let state = match run {
+            None if self.is_held_by_another() => ServiceState::Unreachable,
             None => ServiceState::Stopped,
             Some(run) if run.is_stopping() => ServiceState::Stopping,
             Some(_) if upstream.is_err() => ServiceState::FirstRun,
@@ -152,20 +253,24 @@ impl Core {
             Err(_) => ProviderState { id: config.llm.provider.clone(), ..ProviderState::default() },
         };
         let addr = run.map(|run| run.addr);
+        let holder = if run.is_none() { self.other_holder() } else { None };
         Status {
             state,
-            pid: run.map(|_| std::process::id()),
+            pid: run.map(|_| std::process::id()).or(holder.as_ref().map(|holder| holder.pid)),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            since_ms: run.map(|run| run.started_ms),
+            since_ms: run.map(|run| run.started_ms).or(holder.as_ref().map(|holder| holder.since.as_millisecond())),
             mode: config.mode.to_string(),
             mode_overruled: self.0.overrides.mode.is_some(),
             base_url: addr.map(|addr| format!("http://{}/v1", crate::health::reachable(addr))),
-            port: addr.map_or(config.proxy.port, |addr| addr.port()),
+            port: addr.map(|addr| addr.port()).or(holder.map(|holder| holder.port)).unwrap_or(config.proxy.port),
             listen_note: match run {
-                Some(run) => run.listen_note(),
+                Some(run) => run.listen_note(config),
                 None => config.listen().refused,
             },
-            key_required: !config.proxy.api_key.is_empty(),
+            key_required: match run {
+                Some(run) => run.settings.load().api_key.is_some(),
+                None => !config.proxy.api_key.is_empty(),
+            },
             ui_url: run.and_then(|run| run.ui.get()).map(|addr| format!("http://{addr}/")),
             configured: upstream.is_ok(),
             missing: upstream.err().map(|error| error.to_string()),
@@ -180,7 +285,12 @@ impl Core {
             config: self.config_path().display().to_string(),
             log: Some(self.log_path().display().to_string()),
             config_problem: reading.problem.clone(),
-            warnings: warnings(&reading),
+            warnings: self
+                .journal_trouble()
+                .map(|trouble| format!("{} {}", trouble.what, trouble.todo))
+                .into_iter()
+                .chain(warnings(&reading))
+                .collect(),
             later: later(&reading.loaded),
             restart_for: run.map(|run| run.restart_for(&reading.loaded)).unwrap_or_default(),
         }
@@ -192,7 +302,8 @@ pub(crate) fn warnings(reading: &Reading) -> Vec<String> {
         let fix = finding.fix.as_deref().map(|fix| format!(" ({fix})")).unwrap_or_default();
         format!("config.yaml line {}: {}: {}{fix}", finding.line, finding.key, finding.message)
     };
-    reading.findings.iter().filter(|finding| finding.severity == "warning" && finding.line > 0).map(warning).collect()
+    let odd = reading.findings.iter().filter(|finding| finding.severity == "warning" && finding.line > 0).map(warning);
+    reading.held.iter().map(|held| crate::core::sentence(held)).chain(odd).collect()
 }
 
 /// What was asked for and does nothing yet: the mode, and features that the file switches on.
@@ -205,7 +316,7 @@ fn later(loaded: &Loaded) -> Vec<crate::api::Later> {
             note: "training comes with a later release; until then this mode serves as skills_only does".to_owned(),
         });
     }
-    let switches = ["memory.enabled", "wechat.enabled", "opd.enabled", "rl.enabled", "scheduler.enabled"];
+    let switches = ["wechat.enabled", "opd.enabled", "rl.enabled", "scheduler.enabled"];
     for key in config::keys().iter().filter(|key| switches.contains(&key.path)) {
         if let config::Effect::Later(note) = key.effect
             && loaded.config.get(key.path).is_some_and(|value| value == true)

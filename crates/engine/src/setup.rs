@@ -1,10 +1,10 @@
 //! The first run as data: how far the setup is, and answers that become edits of the config file. Keys that are not
 //! answered stay as they are; a new file begins with comments and a generated proxy key.
 
-use config::Edit;
+use config::{AuthMethod, Config, ConfigError, Edit};
 use serde_json::{Map, Value};
 
-use crate::api::{Problem, ProviderTest, SettingChange, SetupAnswers, SetupReport, SetupState};
+use crate::api::{Problem, SettingChange, SetupAnswers, SetupReport, SetupState};
 use crate::core::{Core, edit_problem, typed_text};
 
 /// The answer that allows a model to be fetched.
@@ -43,7 +43,7 @@ pub(crate) fn state(core: &Core) -> Result<SetupState, Problem> {
         configured: missing.is_none(),
         missing,
         config: path.display().to_string(),
-        exists: path.exists(),
+        exists: !reading.missing,
         provider: reading.loaded.source("llm.provider").map(|_| config.llm.provider.clone()),
         model_id: config.llm.model_id.clone(),
         api_base: config.llm.api_base.clone(),
@@ -59,13 +59,18 @@ pub(crate) fn state(core: &Core) -> Result<SetupState, Problem> {
 /// Writes the answers, or says what they would change.
 pub(crate) async fn answer(core: &Core, asked: SetupAnswers) -> Result<SetupReport, Problem> {
     let path = core.config_path().to_path_buf();
-    let created = !path.exists();
+    let text = match core.files().config(&path, config::read_text).await {
+        Ok(text) => Some(text),
+        Err(ConfigError::Missing { .. }) => None,
+        Err(error) => return Err(Problem::invalid(crate::core::sentence(&error))),
+    };
+    let created = text.is_none();
     let mut answers = Vec::new();
     flatten(&asked.answers, "", &mut answers);
     let agreed = take(&mut answers, FETCH).is_some_and(|yes| yes == true || yes == "yes");
-    let current = core.config().llm.provider;
+    let current = core.config();
     let edits = edits(answers, if created { None } else { Some(&current) })?;
-    let before = if created { first_text(&**core.clock()) } else { read(&path)? };
+    let before = text.unwrap_or_else(|| first_text(&**core.clock()));
     let (after, changes) = config::edit_text(&before, &path, &edits).map_err(|error| edit_problem(&error))?;
     let mut loaded = config::parse(&after, &path).map_err(|error| Problem::invalid(crate::core::sentence(&error)))?;
     let base = path.parent().unwrap_or(&path);
@@ -83,16 +88,9 @@ pub(crate) async fn answer(core: &Core, asked: SetupAnswers) -> Result<SetupRepo
         have_model(core, &loaded.config, agreed).await?;
     }
     if asked.test && report.missing.is_none() {
-        let llm = &loaded.config.llm;
-        let test = ProviderTest {
-            provider: Some(llm.provider.clone()),
-            api_base: Some(llm.api_base.clone()).filter(|base| !base.is_empty()),
-            api_key: Some(llm.api_key.expose().to_owned()).filter(|key| !key.is_empty()),
-            model_id: Some(llm.model_id.clone()).filter(|model| !model.is_empty()),
-            dialect: Some(llm.dialect.to_string()),
-            models_only: false,
-        };
-        let tested = crate::provider::test(core, &test).await?;
+        // What is tested is what would be written.
+        let own_key = loaded.config.llm.auth_method == AuthMethod::ApiKey;
+        let tested = crate::provider::ask(core, &loaded.config, false, own_key).await?;
         let ok = tested.ok;
         report.test = Some(tested);
         if !ok {
@@ -105,15 +103,16 @@ pub(crate) async fn answer(core: &Core, asked: SetupAnswers) -> Result<SetupRepo
     core.home()
         .ensure()
         .map_err(|error| crate::api::problem::io(&format!("{} cannot be made", core.home().dir().display()), &error))?;
+    let named: Vec<String> = edits.iter().map(|edit| edit.key().to_owned()).collect();
     let write = move || if created { config::create(&path, &after) } else { config::apply(&path, &edits).map(|_| ()) };
-    tokio::task::spawn_blocking(write).await.map_err(Problem::internal)?.map_err(|error| edit_problem(&error))?;
-    core.reload().await;
+    core.write_config(write).await?;
+    core.reload(&named.iter().map(String::as_str).collect::<Vec<_>>()).await;
     report.written = true;
     Ok(report)
 }
 
 /// Has the built-in provider's model here, fetched if that was agreed to.
-async fn have_model(core: &Core, config: &config::Config, agreed: bool) -> Result<(), Problem> {
+async fn have_model(core: &Core, config: &Config, agreed: bool) -> Result<(), Problem> {
     let id = config.llm.model_id.as_str();
     if core.local().shelf().find(id).is_some() {
         return Ok(());
@@ -154,11 +153,6 @@ pub(crate) fn first_text(clock: &dyn proxy::Clock) -> String {
     config::first_config(&config::Answers::default(), &random)
 }
 
-fn read(path: &std::path::Path) -> Result<String, Problem> {
-    std::fs::read_to_string(path)
-        .map_err(|error| crate::api::problem::io(&format!("{} cannot be read", path.display()), &error))
-}
-
 /// Nested answers as dotted keys, in order.
 fn flatten(answers: &Map<String, Value>, prefix: &str, to: &mut Vec<(String, Value)>) {
     for (name, value) in answers {
@@ -172,15 +166,16 @@ fn flatten(answers: &Map<String, Value>, prefix: &str, to: &mut Vec<(String, Val
 }
 
 /// Answers as edits. Another provider than the current one brings its own address and model, unless they are answered
-/// too, and does not get the old one's key.
-fn edits(answers: Vec<(String, Value)>, current: Option<&str>) -> Result<Vec<Edit>, Problem> {
+/// too, and does not get what belonged to the old one: key, headers, names of models, way of showing who asks. An answered
+/// key is used.
+fn edits(answers: Vec<(String, Value)>, current: Option<&Config>) -> Result<Vec<Edit>, Problem> {
     let mut named: Vec<(String, Option<String>)> = Vec::new();
     for (key, value) in answers {
         let long = SHORT.iter().find(|(short, _)| *short == key).map(|(_, long)| (*long).to_owned());
         let key = match (long, key.as_str(), &value) {
             (Some(long), _, _) => long,
-            (None, "skills", Value::Bool(_)) => "skills.enabled".to_owned(),
-            (None, "memory", Value::Bool(_)) => "memory.enabled".to_owned(),
+            (None, "skills", Value::Bool(_) | Value::String(_)) => "skills.enabled".to_owned(),
+            (None, "memory", Value::Bool(_) | Value::String(_)) => "memory.enabled".to_owned(),
             (None, "api_key_env", Value::String(name)) => {
                 named.push(("llm.api_key".to_owned(), Some(format!("env:{name}"))));
                 continue;
@@ -194,24 +189,15 @@ fn edits(answers: Vec<(String, Value)>, current: Option<&str>) -> Result<Vec<Edi
         named.push((key, value));
     }
     let provider = named.iter().find(|(key, _)| key == "llm.provider").and_then(|(_, value)| value.clone());
+    let key_answered =
+        named.iter().any(|(key, value)| key == "llm.api_key" && value.as_deref().is_some_and(|v| !v.is_empty()));
+    let method_answered = named.iter().any(|(key, _)| key == "llm.auth_method");
     if let Some(preset) = provider.as_deref().and_then(config::preset)
-        && current.is_none_or(|current| current != preset.id)
+        && current.is_none_or(|current| current.llm.provider != preset.id)
     {
-        let answered = |key: &str| named.iter().any(|(known, _)| known == key);
-        let mut brought = Vec::new();
-        if !answered("llm.api_base") {
-            brought.push(("llm.api_base".to_owned(), Some(preset.api_base.clone())));
-        }
-        if !answered("llm.model_id") {
-            brought.push(("llm.model_id".to_owned(), Some(preset.model_id.clone())));
-        }
-        if !answered("llm.api_key") && current.is_some() {
-            brought.push(("llm.api_key".to_owned(), Some(String::new())));
-        }
-        if !answered("llm.dialect") && current.is_some() {
-            brought.push(("llm.dialect".to_owned(), None));
-        }
-        named.extend(brought);
+        named = brought(preset, current.is_some(), named);
+    } else if key_answered && !method_answered && current.is_some_and(|c| c.llm.auth_method != AuthMethod::ApiKey) {
+        named.push(("llm.auth_method".to_owned(), Some(AuthMethod::ApiKey.to_string())));
     }
     if named.is_empty() && current.is_some() {
         return Err(Problem::invalid("There are no answers.").hint("Answer at least `provider`."));
@@ -223,6 +209,31 @@ fn edits(answers: Vec<(String, Value)>, current: Option<&str>) -> Result<Vec<Edi
             None => Edit::Unset { key },
         })
         .collect())
+}
+
+/// The answers with what comes along with another provider. `old`: there was one before.
+fn brought(
+    preset: &config::Preset,
+    old: bool,
+    answers: Vec<(String, Option<String>)>,
+) -> Vec<(String, Option<String>)> {
+    let answered = |key: &str| answers.iter().any(|(known, _)| known == key);
+    let mut all = Vec::new();
+    for (key, value) in [("llm.api_base", &preset.api_base), ("llm.model_id", &preset.model_id)] {
+        if !answered(key) {
+            all.push((key.to_owned(), Some(value.clone())));
+        }
+    }
+    if old && !answered("llm.api_key") {
+        all.push(("llm.api_key".to_owned(), Some(String::new())));
+    }
+    if old {
+        let gone = ["llm.dialect", "llm.auth_method", "llm.headers", "llm.model_map"];
+        all.extend(gone.iter().filter(|key| !answered(key)).map(|key| ((*key).to_owned(), None)));
+    }
+    // Answered entries of a map come after the map of the old provider is gone.
+    all.extend(answers);
+    all
 }
 
 fn shown(changes: &[config::Change]) -> Vec<SettingChange> {
@@ -247,7 +258,13 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn edits_of(answers: Value, current: Option<&str>) -> Vec<Edit> {
+    fn of(provider: &str) -> Config {
+        let mut config = Config::default();
+        config.set("llm.provider", provider).unwrap();
+        config
+    }
+
+    fn edits_of(answers: Value, current: Option<&Config>) -> Vec<Edit> {
         let Value::Object(answers) = answers else { panic!("no object") };
         let mut flat = Vec::new();
         flatten(&answers, "", &mut flat);
@@ -258,29 +275,50 @@ mod tests {
         Edit::Set { key: key.into(), value: value.into() }
     }
 
-    #[test]
-    fn short_and_nested_answers_mean_the_same_keys() {
-        let short = edits_of(json!({"model": "m", "port": 31000, "skills": false}), Some("kimi"));
-        let long = edits_of(
-            json!({"llm": {"model_id": "m"}, "proxy": {"port": 31000}, "skills": {"enabled": false}}),
-            Some("kimi"),
-        );
-        assert_eq!(short, long);
-        assert_eq!(short, [set("llm.model_id", "m"), set("proxy.port", "31000"), set("skills.enabled", "false")]);
+    fn unset(key: &str) -> Edit {
+        Edit::Unset { key: key.into() }
     }
 
     #[test]
-    fn another_provider_brings_its_address_and_model_and_does_not_get_the_old_key() {
-        let made = edits_of(json!({"provider": "ollama"}), Some("kimi"));
+    fn short_and_nested_answers_mean_the_same_keys() {
+        let kimi = of("kimi");
+        let short = edits_of(json!({"model": "m", "port": 31000, "skills": false}), Some(&kimi));
+        let long = edits_of(
+            json!({"llm": {"model_id": "m"}, "proxy": {"port": 31000}, "skills": {"enabled": false}}),
+            Some(&kimi),
+        );
+        assert_eq!(short, long);
+        assert_eq!(short, [set("llm.model_id", "m"), set("proxy.port", "31000"), set("skills.enabled", "false")]);
+        assert_eq!(edits_of(json!({"skills": "off"}), Some(&kimi)), [set("skills.enabled", "off")]);
+    }
+
+    #[test]
+    fn another_provider_brings_its_address_and_model_and_gets_nothing_of_the_old_one() {
+        let made = edits_of(json!({"provider": "ollama", "llm.headers.X-Mine": "v"}), Some(&of("kimi")));
         let preset = config::preset("ollama").unwrap();
         assert!(made.contains(&set("llm.api_base", &preset.api_base)));
         assert!(made.contains(&set("llm.api_key", "")));
-        let same = edits_of(json!({"provider": "kimi"}), Some("kimi"));
+        for key in ["llm.headers", "llm.model_map", "llm.auth_method", "llm.dialect"] {
+            assert!(made.contains(&unset(key)), "{key}");
+        }
+        let at = |edit: &Edit| made.iter().position(|made| made == edit).unwrap();
+        assert!(at(&unset("llm.headers")) < at(&set("llm.headers.X-Mine", "v")));
+        let same = edits_of(json!({"provider": "kimi"}), Some(&of("kimi")));
         assert_eq!(same, [set("llm.provider", "kimi")]);
     }
 
     #[test]
+    fn an_answered_key_is_used() {
+        let mut passes_on = of("custom");
+        passes_on.set("llm.auth_method", "passthrough").unwrap();
+        let made = edits_of(json!({"api_key": "k"}), Some(&passes_on));
+        assert_eq!(made, [set("llm.api_key", "k"), set("llm.auth_method", "api_key")]);
+        let made = edits_of(json!({"api_key": "k", "auth_method": "passthrough"}), Some(&passes_on));
+        assert!(!made.contains(&set("llm.auth_method", "api_key")));
+    }
+
+    #[test]
     fn a_null_answer_takes_a_key_out() {
-        assert_eq!(edits_of(json!({"llm.dialect": null}), Some("kimi")), [Edit::Unset { key: "llm.dialect".into() }]);
+        assert_eq!(edits_of(json!({"llm.dialect": null}), Some(&of("kimi"))), [unset("llm.dialect")]);
     }
 }

@@ -1,7 +1,7 @@
 //! Changes of the skill library, each written down so that the last one can be taken back: `skills-log.jsonl` in the
 //! home, one line per change. The skills themselves are changed by the library, atomically and with a trash.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,8 @@ const REMEMBERED: usize = 500;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Back {
+    /// Write the file back that an edit wrote over.
+    Text { restore: String },
     /// Remove what was new, bring back what was replaced or removed.
     Skills { remove: Vec<String>, restore: Vec<String> },
     /// Switch a skill the other way.
@@ -39,8 +41,10 @@ impl Core {
         if !path.exists() {
             return Err(Problem::not_found(format!("{} does not exist.", path.display())));
         }
-        let folder = if path.is_file() { path.parent().unwrap_or(path) } else { path };
-        let done = self.library().import(folder, replace, self.clock().now_ms()).map_err(|e| problem(&e))?;
+        if path.is_file() {
+            return self.add_file(path, replace);
+        }
+        let done = self.library().import(path, replace, self.clock().now_ms()).map_err(|e| problem(&e))?;
         if done.names.is_empty() {
             let why: Vec<String> = done.problems.iter().map(ToString::to_string).collect();
             return Err(Problem::invalid(format!("No skill was added from {}.", path.display())).hint(why.join("\n")));
@@ -60,6 +64,24 @@ impl Core {
         self.note(message, done.names, Some(back))
     }
 
+    /// Takes one SKILL.md into the library. What lies beside it is not looked at: it may be anybody's download folder.
+    fn add_file(&self, path: &Path, replace: bool) -> Result<SkillChange, Problem> {
+        let named = path.file_name().is_some_and(|name| name == "SKILL.md" || name == "skill.md");
+        if !named {
+            return Err(Problem::invalid(format!("{} is no SKILL.md.", path.display()))
+                .hint("Give a file of that name, or the folder that holds it."));
+        }
+        let unread = |error| crate::api::problem::io(&format!("{} cannot be read", path.display()), &error);
+        let mut bytes = Vec::new();
+        let longest = u64::try_from(skills::MAX_FILE_BYTES).unwrap_or(u64::MAX).saturating_add(1);
+        std::fs::File::open(path).and_then(|file| file.take(longest).read_to_end(&mut bytes)).map_err(unread)?;
+        let parsed = skills::parse(path, &bytes);
+        if parsed.skill.is_none() {
+            return Err(problem(&skills::Error::Invalid { problems: parsed.problems }));
+        }
+        self.write_skill(None, &String::from_utf8_lossy(&bytes), replace)
+    }
+
     /// Writes a skill's whole text: a new one, or over the one named.
     pub(crate) fn write_skill(&self, name: Option<&str>, text: &str, replace: bool) -> Result<SkillChange, Problem> {
         let (library, now) = (self.library(), self.clock().now_ms());
@@ -77,8 +99,8 @@ impl Core {
             return self.note(format!("{verb} {}.", skill.name), vec![skill.name], Some(back));
         };
         library.rewrite(name, text, now).map_err(|e| problem(&e))?;
-        let restore = self.newest_trash(name).into_iter().collect();
-        self.note(format!("Changed {name}."), vec![name.to_owned()], Some(Back::Skills { remove: vec![], restore }))
+        let back = self.newest_trash(name).map(|restore| Back::Text { restore });
+        self.note(format!("Changed {name}."), vec![name.to_owned()], back)
     }
 
     /// Moves a skill to the trash.
@@ -107,28 +129,42 @@ impl Core {
         self.note(format!("Switched {name} {word}."), names, Some(Back::Switch { name: name.to_owned(), on: !on }))
     }
 
-    /// Takes back the last change that can be.
+    /// Takes back the last change that can be. What was undone by hand meanwhile counts as taken back.
     pub(crate) fn undo_skill(&self) -> Result<SkillChange, Problem> {
         let mut entries = self.entries()?;
         let Some(last) = entries.iter().rposition(|entry| entry.back.is_some()) else {
             return Err(Problem::not_found("There is no change of the skills to take back."));
         };
         let (library, now) = (self.library(), self.clock().now_ms());
+        let mut gone = Vec::new();
+        let mut step = |done: Result<(), skills::Error>| match done {
+            Ok(()) => Ok(()),
+            Err(error @ (skills::Error::NotFound { .. } | skills::Error::NotInTrash { .. })) => {
+                gone.push(sentence(&error));
+                Ok(())
+            }
+            Err(error) => Err(problem(&error)),
+        };
         match entries[last].back.take() {
             Some(Back::Skills { remove, restore }) => {
                 for name in remove {
-                    library.remove(&name, now).map_err(|e| problem(&e))?;
+                    step(library.remove(&name, now).map(|_| ()))?;
                 }
                 for id in restore {
-                    library.restore(&id, true, now).map_err(|e| problem(&e))?;
+                    step(library.restore(&id, true, now).map(|_| ()))?;
                 }
             }
+            Some(Back::Text { restore }) => step(library.restore_text(&restore, now))?,
             Some(Back::Switch { name, on }) => {
-                if on { library.enable(&name) } else { library.disable(&name) }.map_err(|e| problem(&e))?;
+                step(if on { library.enable(&name) } else { library.disable(&name) }.map(|_| ()))?;
             }
             None => {}
         }
-        let (message, names) = (format!("Taken back: {}", entries[last].message), entries[last].names.clone());
+        let mut message = format!("Taken back: {}", entries[last].message);
+        if !gone.is_empty() {
+            message.push_str(&format!(" Nothing was left to do for a part of it: {}", gone.join(" ")));
+        }
+        let names = entries[last].names.clone();
         entries.push(Entry { at_ms: now, message: message.clone(), names: names.clone(), back: None });
         self.write_entries(&entries)?;
         self.tell(&message, &names);
@@ -187,7 +223,11 @@ impl Core {
         let path = self.log_file();
         let fresh = path.with_extension("jsonl.tmp");
         let write = || -> std::io::Result<()> {
-            let mut file = std::fs::File::create(&fresh)?;
+            let mut options = std::fs::OpenOptions::new();
+            options.write(true).create(true).truncate(true);
+            #[cfg(unix)]
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+            let mut file = options.open(&fresh)?;
             for entry in &entries[entries.len().saturating_sub(REMEMBERED)..] {
                 serde_json::to_writer(&mut file, entry)?;
                 file.write_all(b"\n")?;
@@ -235,6 +275,9 @@ mod tests {
             core.library().snapshot().skills().iter().map(|skill| skill.name.clone()).collect()
         };
         core.write_skill(None, TEXT, false).unwrap();
+        let beside = dir.path().join("skills/pack-a-box/references/sizes.md");
+        std::fs::create_dir_all(beside.parent().unwrap()).unwrap();
+        std::fs::write(&beside, "A4").unwrap();
         core.write_skill(Some("pack-a-box"), &TEXT.replace("Put it in.", "Put it in well."), true).unwrap();
         core.switch_skill("pack-a-box", false).unwrap();
         core.remove_skill("pack-a-box").unwrap();
@@ -245,10 +288,53 @@ mod tests {
         assert!(core.library().snapshot().is_enabled("pack-a-box"));
         core.undo_skill().unwrap();
         assert_eq!(core.library().snapshot().get("pack-a-box").unwrap().body, "Put it in.");
+        assert_eq!(std::fs::read_to_string(&beside).unwrap(), "A4", "an edit taken back leaves the other files alone");
         core.undo_skill().unwrap();
         assert_eq!(names(&core), Vec::<String>::new());
         assert_eq!(core.undo_skill().unwrap_err().code, Code::NotFound);
         assert_eq!(core.skill_log(100).unwrap().len(), 8);
+    }
+
+    #[test]
+    fn a_change_that_was_undone_by_hand_does_not_block_the_ones_before_it() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("skills")).unwrap();
+        let core = core(dir.path());
+        core.write_skill(None, TEXT, false).unwrap();
+        core.write_skill(None, &TEXT.replace("pack-a-box", "tie-a-knot"), false).unwrap();
+        std::fs::remove_dir_all(dir.path().join("skills/tie-a-knot")).unwrap();
+        core.library().reload();
+        let done = core.undo_skill().unwrap();
+        assert!(done.message.contains("tie-a-knot") && done.message.contains("Nothing was left to do"), "{done:?}");
+        core.undo_skill().unwrap();
+        assert_eq!(core.library().snapshot().len(), 0);
+    }
+
+    #[test]
+    fn a_file_is_taken_alone_and_only_if_it_is_a_skill() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("skills")).unwrap();
+        let downloads = dir.path().join("downloads");
+        std::fs::create_dir_all(&downloads).unwrap();
+        for (name, text) in [("SKILL.md", TEXT), ("passwords.txt", "secret"), ("notes.md", TEXT)] {
+            std::fs::write(downloads.join(name), text).unwrap();
+        }
+        let core = core(dir.path());
+        core.import_skills(&downloads.join("SKILL.md"), false).unwrap();
+        let here: Vec<_> = std::fs::read_dir(dir.path().join("skills/pack-a-box")).unwrap().collect();
+        assert_eq!(here.len(), 1, "{here:?}");
+        assert_eq!(core.import_skills(&downloads.join("notes.md"), true).unwrap_err().code, Code::Invalid);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_log_of_changes_is_the_owners() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("skills")).unwrap();
+        let core = core(dir.path());
+        core.write_skill(None, TEXT, false).unwrap();
+        assert_eq!(std::fs::metadata(core.log_file()).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]

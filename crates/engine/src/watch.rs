@@ -6,10 +6,14 @@ use std::time::{Duration, SystemTime};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::core::Core;
+use crate::core::{Core, Held};
+use crate::serve::Lifeline;
 
 /// How often the config file is looked at.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// How often it is looked at while it does not answer.
+const SILENT: Duration = Duration::from_secs(20);
 
 /// What tells one version of a file from the next.
 pub(crate) type Mark = Option<(SystemTime, u64, u64)>;
@@ -25,14 +29,37 @@ pub(crate) fn mark(path: &Path) -> Mark {
 
 /// Rereads the config file whenever it changes, until `ending`.
 pub(crate) async fn config(core: Core, ending: CancellationToken) {
-    let path = core.config_path().to_path_buf();
+    let mut silent = false;
+    loop {
+        tokio::select! {
+            () = ending.cancelled() => return,
+            () = tokio::time::sleep(if silent { SILENT } else { LOOK }) => {}
+        }
+        let path = core.config_path().to_path_buf();
+        let found = core.files().ask(move || mark(&path)).await;
+        let again = silent;
+        silent = found.is_err();
+        let reading = core.reading();
+        let held = reading.held.as_ref().is_some_and(Held::is_over);
+        if again || held || found != Ok(reading.mark) {
+            core.reload(&[]).await;
+        }
+    }
+}
+
+/// Makes the control socket again when its file is gone (a cleaner of temporary folders), until `ending`.
+pub(crate) async fn socket(path: PathBuf, router: axum::Router, life: Lifeline, ending: CancellationToken) {
     loop {
         tokio::select! {
             () = ending.cancelled() => return,
             () = tokio::time::sleep(LOOK) => {}
         }
-        if mark(&path) != core.reading().mark {
-            core.reload().await;
+        let gone = matches!(path.symlink_metadata(), Err(error) if error.kind() == std::io::ErrorKind::NotFound);
+        if gone {
+            match crate::doors::unix(&path, router.clone(), &life) {
+                Ok(()) => tracing::warn!(path = %path.display(), "the control socket was removed; it is there again"),
+                Err(error) => tracing::debug!(%error, "the control socket was removed and cannot be made again"),
+            }
         }
     }
 }

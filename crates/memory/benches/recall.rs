@@ -1,4 +1,5 @@
-//! How long recall and absorbing take at 10,000, 100,000 and 1,000,000 windows: `cargo bench -p metaclaw-memory [-- SIZE…]`.
+//! How long recall and absorbing take at 10,000, 100,000 and 1,000,000 windows, and recall beside the database at fewer:
+//! `cargo bench -p metaclaw-memory [-- SIZE…]`.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -6,7 +7,7 @@
     reason = "a benchmark prints its figures and may stop"
 )]
 
-use metaclaw_memory::{Ask, Memory, Settings, Utterance};
+use metaclaw_memory::{Ask, Known, Memory, Settings, Utterance};
 use store::{Options, Store};
 use tokio::time::Instant;
 
@@ -42,7 +43,7 @@ impl Dice {
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let asked: Vec<usize> = std::env::args().filter_map(|a| a.parse().ok()).collect();
-    let sizes = if asked.is_empty() { vec![10_000, 100_000, 1_000_000] } else { asked };
+    let sizes = if asked.is_empty() { vec![0, 100, 1_000, 8_000, 10_000, 100_000, 1_000_000] } else { asked };
     runtime.block_on(run(&sizes));
 }
 
@@ -73,17 +74,27 @@ async fn run(sizes: &[usize]) {
             }
         }
         let write = begun.elapsed() / u32::try_from(windows - before).unwrap().max(1);
-        let mut took = Vec::new();
+        memory.refresh().await.unwrap();
+        let (mut took, mut at_hand) = (Vec::new(), Vec::new());
+        let nothing = |_: &metaclaw_memory::Recalled| false;
         for _ in 0..200 {
             let words = 3 + dice.below(8);
             let text = dice.sentence(words);
+            let ask = Ask { text: &text, now_ms: 1_800_000_000_000, ..Ask::default() };
             let begun = Instant::now();
-            let found = memory.recall(&Ask { text: &text, now_ms: 1_800_000_000_000, ..Ask::default() }).await.unwrap();
+            let found = Memory::open(store.clone(), Settings::default()).recall(&ask).await.unwrap();
             took.push(begun.elapsed());
             std::hint::black_box(found);
+            let begun = Instant::now();
+            let found = memory.recall_now(&Ask { known: Some(Known(&nothing)), ..ask });
+            at_hand.extend(std::hint::black_box(found).map(|_| begun.elapsed()));
         }
         took.sort();
+        at_hand.sort();
         println!("{windows} windows: recall p50 {:?}, p95 {:?}; write {write:?} a window", took[100], took[190]);
+        if let [.., _] = at_hand[..] {
+            println!("  at hand: p50 {:?}, p95 {:?}", at_hand[100], at_hand[190]);
+        }
     }
     store.close().await.unwrap();
 }

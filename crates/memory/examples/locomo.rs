@@ -91,6 +91,7 @@ async fn main() -> Result<(), Problem> {
     for conversation in &conversations {
         let now_ms = tell(&memory, conversation).await?;
         while memory.work().await? {}
+        memory.flush_all().await?;
         let baseline = Plain::new(conversation);
         for question in conversation.questions.iter().filter(|q| (1..=4).contains(&q.category)) {
             let known: HashSet<&str> = conversation.turns.iter().map(|t| t.id.as_str()).collect();

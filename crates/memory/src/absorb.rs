@@ -1,4 +1,4 @@
-//! The journal → windows and facts. Reads on from a cursor that moves in the same transaction as what was read, so a crash
+//! The journal → windows. Reads on from a cursor that moves in the same transaction as what was read, so a crash
 //! loses nothing and reads nothing twice.
 
 use std::collections::HashMap;
@@ -6,8 +6,7 @@ use std::collections::HashMap;
 use jiff::tz::TimeZone;
 use store::{MemoryTurn, NewWindow, Outcome, TurnId};
 
-use crate::facts::{self, Heard};
-use crate::{Result, base_scope, passage, redact, scope_of, terms, time, trust};
+use crate::{Memory, Result, base_scope, passage, redact, scope_of, terms, time, trust};
 
 /// How far absorbing came.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -16,8 +15,6 @@ pub struct Absorption {
     pub turns: usize,
     /// Passages written.
     pub windows: usize,
-    /// Facts found in them; those already known are left out by the store.
-    pub facts: usize,
     /// Nothing is left to be read.
     pub done: bool,
 }
@@ -27,11 +24,11 @@ pub struct Absorption {
 pub(crate) struct Said {
     before: Vec<String>,
     /// User turn whose words are known already; its later rows are steps of the same turn.
-    turn_no: Option<u32>,
+    pub(crate) turn_no: Option<u32>,
 }
 
 impl Said {
-    fn says(&mut self, text: &str) {
+    pub(crate) fn says(&mut self, text: &str) {
         self.before.insert(0, text.to_owned());
         self.before.truncate(2);
     }
@@ -54,6 +51,13 @@ impl<'a> Reader<'a> {
         for turn in turns {
             self.windows(turn);
         }
+    }
+
+    /// A turn that was read before, with its passages.
+    pub(crate) fn knows<'t>(&mut self, turn: &MemoryTurn, passages: impl Iterator<Item = &'t str>) {
+        let said = self.sessions.entry(turn.session.clone()).or_default();
+        passages.for_each(|passage| said.says(passage));
+        said.turn_no = Some(turn.turn_no);
     }
 
     /// The windows of one journal row.
@@ -126,9 +130,9 @@ pub struct Utterance {
     pub turn_no: u32,
 }
 
-impl crate::Memory {
-    /// Reads the journal on from where it was read before, at most `limit` rows, into windows and facts. Call it after
-    /// every turn and until `done`; two processes may do so at once.
+impl Memory {
+    /// Reads the journal on from where it was read before, at most `limit` rows, into windows. Call it after every turn
+    /// and until `done`; two processes may do so at once. Facts follow with [`Memory::flush`].
     pub async fn absorb(&self, limit: u32) -> Result<Absorption> {
         let from = self.store.memory_cursor().await?;
         let (turns, to) = self.store.memory_turns(from, limit).await?;
@@ -140,25 +144,15 @@ impl crate::Memory {
         self.context(&mut reader, &turns, from).await?;
         let mut absorbed = store::Absorbed { cursor: Some((from, to)), ..store::Absorbed::default() };
         for turn in &turns {
-            let windows = reader.windows(turn);
-            for window in windows.iter().filter(|w| w.speaker == "user") {
-                let heard = Heard { window, zone: &settings.zone };
-                absorbed.facts.extend(facts::hear(&heard));
-            }
-            absorbed.windows.extend(windows);
+            absorbed.windows.extend(reader.windows(turn));
         }
-        let done = Absorption {
-            turns: turns.len(),
-            windows: absorbed.windows.len(),
-            facts: absorbed.facts.len(),
-            done: false,
-        };
+        let done = Absorption { turns: turns.len(), windows: absorbed.windows.len(), done: false };
         // Another process was faster: what it read is not read again.
         let written = self.store.memory_absorb(absorbed).await?;
         Ok(if written { done } else { Absorption::default() })
     }
 
-    /// Remembers what was said outside the journal, in order. Facts are taken from the user's words only.
+    /// Remembers what was said outside the journal, in order. Facts follow with [`Memory::flush`].
     pub async fn hear(&self, scope: &str, session: &str, utterances: &[Utterance]) -> Result<Absorption> {
         let settings = self.settings();
         let scope = base_scope(if scope.is_empty() { &settings.scope } else { scope }, &settings.scope);
@@ -179,18 +173,11 @@ impl crate::Memory {
             };
             let mut windows = Vec::new();
             speak(&utterance.text, &like, &mut said, &settings.zone, &mut windows);
-            for window in windows.iter().filter(|w| w.speaker == "user") {
-                absorbed.facts.extend(facts::hear(&Heard { window, zone: &settings.zone }));
-            }
             absorbed.windows.extend(windows);
         }
-        let done = Absorption {
-            turns: utterances.len(),
-            windows: absorbed.windows.len(),
-            facts: absorbed.facts.len(),
-            done: true,
-        };
+        let done = Absorption { turns: utterances.len(), windows: absorbed.windows.len(), done: true };
         self.store.memory_absorb(absorbed).await?;
+        self.refresh().await?;
         Ok(done)
     }
 

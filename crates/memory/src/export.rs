@@ -1,9 +1,14 @@
 //! A scope as lines of JSON, one memory each, and back again: the exports of old versions are read, too.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 use store::{Fact, FactFilter};
 
 use crate::{Error, Memory, NewMemory, Result};
+
+/// Label of what the user should look at.
+pub const UNVERIFIED: &str = "unverified";
 
 /// One memory in an export.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -52,8 +57,10 @@ pub struct Line {
 pub struct Summary {
     /// New memories.
     pub added: usize,
-    /// Known already, or forgotten before.
+    /// Known already, forgotten before, or not active any more.
     pub skipped: usize,
+    /// New ones that the user should look at: old installs could turn their sense round.
+    pub unverified: usize,
 }
 
 fn iso(at_ms: i64) -> String {
@@ -112,15 +119,25 @@ impl Memory {
         Ok(lines.iter().map(|line| format!("{line}\n")).collect())
     }
 
-    /// Reads JSON lines back. Ids, scopes and times are kept; what is known or was forgotten is left out. Nothing is
-    /// written if a line cannot be read.
+    /// Reads an export back: JSON lines, or one JSON document with a list of memories. Ids, scopes and times are kept;
+    /// what is known or was forgotten is left out. Nothing is written if something cannot be read.
     pub async fn import(&self, text: &str, scope: Option<&str>, now_ms: i64) -> Result<Summary> {
-        let mut lines = Vec::new();
-        for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            let line: Line = serde_json::from_str(line)
-                .map_err(|error| Error::BadLine { line: number + 1, reason: error.to_string() })?;
-            lines.push(line);
-        }
+        self.take_in(read(text)?, scope, now_ms, "import").await
+    }
+
+    /// Reads the database of an old install, which is not touched. `scratch` is a folder for a copy of it.
+    pub async fn import_legacy(
+        &self,
+        path: &Path,
+        scratch: &Path,
+        scope: Option<&str>,
+        now_ms: i64,
+    ) -> Result<Summary> {
+        let lines = store::read_legacy(path, scratch).await?.into_iter().map(Line::from).collect();
+        self.take_in(lines, scope, now_ms, "legacy").await
+    }
+
+    async fn take_in(&self, lines: Vec<Line>, scope: Option<&str>, now_ms: i64, origin: &str) -> Result<Summary> {
         let mut summary = Summary::default();
         for line in lines {
             if line.content.trim().is_empty() || !matches!(line.status.as_str(), "" | "active") {
@@ -128,21 +145,27 @@ impl Memory {
                 continue;
             }
             let known = !line.memory_id.is_empty() && self.store.fact(&line.memory_id).await?.is_some();
+            let is_kind = crate::facts::KINDS.contains(&line.memory_type.as_str());
+            // Old installs lost negations in these: the user should look at them.
+            let unsure = origin == "legacy"
+                && matches!(line.memory_type.as_str(), "preference" | "procedural_observation")
+                && !line.tags.iter().any(|tag| tag == UNVERIFIED);
+            let mut tags = line.tags;
+            if unsure {
+                tags.push(UNVERIFIED.to_owned());
+                summary.unverified += 1;
+            }
             let new = NewMemory {
                 id: line.memory_id,
                 content: line.content,
-                kind: if crate::facts::KINDS.contains(&line.memory_type.as_str()) {
-                    line.memory_type
-                } else {
-                    String::new()
-                },
+                kind: if is_kind { line.memory_type } else { String::new() },
                 scope: scope.map_or(line.scope_id, str::to_owned),
                 session: line.source_session_id,
-                tags: line.tags,
+                tags,
                 importance: Some(line.importance),
                 pinned: line.importance >= 0.99,
                 at_ms: millis(&line.created_at).unwrap_or(now_ms),
-                origin: "import".to_owned(),
+                origin: origin.to_owned(),
             };
             if !known && self.add(new).await?.is_some() {
                 summary.added += 1;
@@ -151,5 +174,48 @@ impl Memory {
             }
         }
         Ok(summary)
+    }
+}
+
+/// The memories of an export, in either form.
+fn read(text: &str) -> Result<Vec<Line>> {
+    let whole = serde_json::from_str::<serde_json::Value>(text).ok();
+    let list = whole.and_then(|whole| match whole {
+        serde_json::Value::Array(list) => Some(list),
+        serde_json::Value::Object(mut members) => match members.remove("memories") {
+            Some(serde_json::Value::Array(list)) => Some(list),
+            _ => None,
+        },
+        _ => None,
+    });
+    let bad = |line: usize, error: serde_json::Error| Error::BadLine { line, reason: error.to_string() };
+    if let Some(list) = list {
+        let read = |(at, value)| serde_json::from_value(value).map_err(|error| bad(at, error));
+        return (1..).zip(list).map(read).collect();
+    }
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    lines.map(|(at, line)| serde_json::from_str(line).map_err(|error| bad(at, error))).collect()
+}
+
+impl From<store::Legacy> for Line {
+    fn from(old: store::Legacy) -> Self {
+        Self {
+            memory_id: old.memory_id,
+            scope_id: old.scope_id,
+            memory_type: old.memory_type,
+            content: old.content,
+            summary: old.summary,
+            source_session_id: old.source_session_id,
+            source_turn_start: old.source_turn_start,
+            source_turn_end: old.source_turn_end,
+            importance: old.importance,
+            confidence: old.confidence,
+            status: old.status,
+            created_at: old.created_at,
+            updated_at: old.updated_at,
+            expires_at: old.expires_at,
+            tags: old.tags,
+            ..Self::default()
+        }
     }
 }

@@ -4,7 +4,10 @@
 mod absorb;
 mod error;
 mod export;
+mod extract;
 pub mod facts;
+mod flush;
+mod live;
 mod memory;
 mod passage;
 mod recall;
@@ -17,11 +20,14 @@ mod trust;
 
 pub use absorb::{Absorption, Utterance};
 pub use error::{Error, Result};
-pub use export::{Line, Summary};
+pub use export::{Line, Summary, UNVERIFIED};
+pub use extract::{Batch, INSTRUCTIONS};
+pub use flush::Flushed;
+pub use live::UNNUMBERED;
 pub use memory::{Memory, NewMemory, Settings};
-pub use recall::{Ask, Nearest, Recalled, Source, Weights};
+pub use recall::{Ask, Known, Nearest, Recalled, Source, Weights};
 pub use redact::redact;
-pub use render::{HEADING, section};
+pub use render::{HEADING, LEAD, section};
 pub use scope::{DEFAULT_SCOPE, base_scope, scope_of};
 pub use time::{Span, When, absolute, spans};
 pub use trust::{Suspicion, suspicion};

@@ -4,11 +4,15 @@
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use store::{Fact, FactFilter, FactPatch, FactWords, Forget, Forgotten, NewFact, NewWindow, Store};
+use store::{
+    Fact, FactFilter, FactPatch, FactWords, Forget, Forgotten, MemoryFigures, NewFact, NewWindow, Store, TurnId,
+    Window, WindowFilter,
+};
 
 use crate::facts::{self, KINDS};
+use crate::live::Live;
 use crate::recall::{Nearest, Weights};
-use crate::{Absorption, Error, HEADING, Result, base_scope, redact, terms, time};
+use crate::{Absorption, Error, LEAD, Result, base_scope, redact, terms, time};
 
 /// Windows that wait for the index before it is worth a transaction.
 const TAIL: u64 = 128;
@@ -42,8 +46,7 @@ impl Default for Settings {
 
 impl Settings {
     pub(crate) fn heading_tokens(&self) -> u32 {
-        // Heading and introduction.
-        dialect::estimate_tokens(HEADING) + 24
+        dialect::estimate_tokens(LEAD) + 2
     }
 }
 
@@ -53,6 +56,7 @@ pub struct Memory {
     pub(crate) store: Store,
     settings: Arc<Settings>,
     pub(crate) nearest: Option<Arc<dyn Nearest>>,
+    pub(crate) live: Arc<Live>,
 }
 
 impl std::fmt::Debug for Memory {
@@ -89,7 +93,7 @@ pub struct NewMemory {
 impl Memory {
     /// Memory over `store`.
     pub fn open(store: Store, settings: Settings) -> Self {
-        Self { store, settings: Arc::new(settings), nearest: None }
+        Self { store, settings: Arc::new(settings), nearest: None, live: Arc::default() }
     }
 
     /// The same memory under other settings.
@@ -102,6 +106,11 @@ impl Memory {
         Self { nearest: Some(nearest), ..self.clone() }
     }
 
+    /// The database file.
+    pub fn path(&self) -> &std::path::Path {
+        self.store.path()
+    }
+
     /// Its settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -111,6 +120,7 @@ impl Memory {
     /// is more to be done.
     pub async fn work(&self) -> Result<bool> {
         let Absorption { done, .. } = self.absorb(64).await?;
+        self.refresh().await?;
         let (tail, removed) = self.store.memory_unindexed().await?;
         if tail >= TAIL || removed > 0 {
             let limit = u32::try_from(TAIL).unwrap_or(u32::MAX);
@@ -118,6 +128,15 @@ impl Memory {
             return Ok(true);
         }
         Ok(!done)
+    }
+
+    /// Changes memory otherwise than by reading the journal on: what is kept beside the database is not what it says any
+    /// more, before the change is written and after it.
+    pub(crate) async fn changing<T>(&self, change: impl Future<Output = store::Result<T>>) -> Result<T> {
+        self.live.forget();
+        let done = change.await;
+        self.live.forget();
+        Ok(done?)
     }
 
     /// Remembers something by the user's hand; its id. What is known already keeps its id and is not doubled.
@@ -163,7 +182,7 @@ impl Memory {
         fact.tags = new.tags;
         fact.content = content;
         fact.window.text.clear();
-        Ok(self.store.add_fact(fact).await?)
+        self.changing(self.store.add_fact(fact)).await
     }
 
     /// Facts, the last learned first.
@@ -206,23 +225,83 @@ impl Memory {
         if let Some(kind) = patch.kind.as_ref().filter(|kind| !KINDS.contains(&kind.as_str())) {
             return Err(Error::UnknownKind(kind.clone()));
         }
-        let changed = self.store.edit_fact(id, patch, now_ms).await?;
+        let changed = self.changing(self.store.edit_fact(id, patch, now_ms)).await?;
         if changed { Ok(()) } else { Err(Error::NoSuchMemory(id.to_owned())) }
     }
 
-    /// Takes a fact out of quarantine.
+    /// Passages as they were said, the last first, with their scopes.
+    pub async fn passages(&self, filter: &WindowFilter) -> Result<Vec<(String, Window)>> {
+        Ok(self.store.memory_passages(filter).await?)
+    }
+
+    /// The passage that an id means (`w12` or `t5.0`), with its scope; `None` for a fact's id.
+    pub async fn passage(&self, id: &str) -> Result<Option<(String, Window)>> {
+        match self.window_id(id).await? {
+            Some(number) => Ok(self.store.memory_passage(number).await?),
+            None => Ok(None),
+        }
+    }
+
+    /// How much is remembered, in a scope or in all.
+    pub async fn figures(&self, scope: Option<&str>) -> Result<MemoryFigures> {
+        Ok(self.store.memory_figures(scope).await?)
+    }
+
+    /// All scopes, by name.
+    pub async fn scopes(&self) -> Result<Vec<String>> {
+        Ok(self.store.memory_scopes().await?.into_iter().map(|scope| scope.id).collect())
+    }
+
+    /// The last user turn that memory knows of a session; 0 = none.
+    pub async fn last_turn(&self, session: &str) -> Result<u32> {
+        Ok(self.store.memory_last_turn(session).await?)
+    }
+
+    /// Archives what has expired; how many facts.
+    pub async fn expire(&self, now_ms: i64) -> Result<u64> {
+        self.changing(self.store.expire_facts(now_ms)).await
+    }
+
+    /// A whole copy of the database, as of now, in a new file.
+    pub async fn backup(&self, to: &std::path::Path) -> Result<()> {
+        Ok(self.store.backup(to).await?)
+    }
+
+    /// Lets something be recalled that was kept back.
     pub async fn accept(&self, id: &str, now_ms: i64) -> Result<()> {
+        if let Some(number) = self.window_id(id).await? {
+            let accepted = self.changing(self.store.memory_accept(number)).await?;
+            return if accepted { Ok(()) } else { Err(Error::NoSuchMemory(id.to_owned())) };
+        }
         self.patch(id, FactPatch { status: Some("active".to_owned()), ..FactPatch::default() }, now_ms).await
     }
 
     /// Deletes for good: memory, index, and the words in the journal. What was forgotten is not learned again.
     pub async fn forget(&self, what: Forget, now_ms: i64) -> Result<Forgotten> {
-        Ok(self.store.forget(what, now_ms).await?)
+        self.changing(self.store.forget(what, now_ms)).await
+    }
+
+    /// The number of the window that an id means: `w12` by itself, `t5.0` by the journal row it was told from, `tS#5.0` by
+    /// session and user turn, where it was told before the row was there.
+    async fn window_id(&self, id: &str) -> Result<Option<i64>> {
+        if let Some(number) = id.strip_prefix('w').and_then(|n| n.parse().ok()) {
+            return Ok(Some(number));
+        }
+        let Some((told, part)) = id.strip_prefix('t').and_then(|id| id.rsplit_once('.')) else { return Ok(None) };
+        let Ok(part) = part.parse() else { return Ok(None) };
+        if let Ok(turn) = told.parse().map(TurnId) {
+            while self.store.memory_cursor().await? < turn && !self.absorb(64).await?.done {}
+            return Ok(self.store.memory_window_at(turn, part).await?);
+        }
+        let Some((session, turn_no)) = told.rsplit_once('#') else { return Ok(None) };
+        let Ok(turn_no) = turn_no.parse() else { return Ok(None) };
+        while !self.absorb(64).await?.done {}
+        Ok(self.store.memory_window_of(session, turn_no, part).await?)
     }
 
     /// Deletes the memory with this id, as [`crate::Recalled::id`] names it.
     pub async fn forget_id(&self, id: &str, now_ms: i64) -> Result<Forgotten> {
-        let window = id.strip_prefix('w').and_then(|n| n.parse().ok());
+        let window = self.window_id(id).await?;
         let what = window.map_or_else(|| Forget::Fact { id: id.to_owned(), history: true }, Forget::Window);
         let gone = self.forget(what, now_ms).await?;
         if gone == Forgotten::default() { Err(Error::NoSuchMemory(id.to_owned())) } else { Ok(gone) }

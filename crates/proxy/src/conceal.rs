@@ -1,5 +1,5 @@
 //! Providers repeat keys in their errors ("incorrect API key provided: sk-…"). Nothing of that reaches agents, journal or
-//! log: `forward` and `stream` pass every error through here.
+//! log: `forward`, `stream` and `other` pass every error through here.
 
 use std::sync::Arc;
 
@@ -43,12 +43,8 @@ impl Conceal {
 
     /// Bytes without the keys; untouched, and not copied, where there are none.
     pub(crate) fn bytes(&self, bytes: Bytes) -> Bytes {
-        match std::str::from_utf8(&bytes) {
-            Ok(text) if self.keys().any(|key| text.contains(key)) => self.text(text.to_owned()).into(),
-            Ok(_) => bytes,
-            // Not text: nobody reads keys in it either, but it is no error body of any API.
-            Err(_) => self.text(String::from_utf8_lossy(&bytes).into_owned()).into(),
-        }
+        let text = String::from_utf8_lossy(&bytes);
+        if self.keys().any(|key| text.contains(key)) { self.text(text.into_owned()).into() } else { bytes }
     }
 }
 
@@ -93,7 +89,9 @@ mod tests {
         let text = "a short key: sk-upstream-canary, and sk-callers-canary.".to_owned();
         assert_eq!(conceal.text(text.clone()), "a short key: [key], and [key].");
         assert_eq!(conceal.bytes(text.into()), "a short key: [key], and [key].");
-        let plain = Bytes::from_static(b"nothing here");
-        assert_eq!(conceal.bytes(plain.clone()).as_ptr(), plain.as_ptr());
+        for plain in [Bytes::from_static(b"nothing here"), Bytes::from_static(b"\xff\xfe no text")] {
+            assert_eq!(conceal.bytes(plain.clone()).as_ptr(), plain.as_ptr());
+        }
+        assert_eq!(conceal.bytes(Bytes::from_static(b"\xff sk-upstream-canary")), "\u{fffd} [key]");
     }
 }

@@ -9,22 +9,22 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use bytes::Bytes;
-use dialect::{ApiError, Dialect, ErrorKind, Relay, RelaySpec, Request, relay_whole, user_words};
+use dialect::{ApiError, Dialect, ErrorKind, Relay, RelaySpec, Request, failed_run, relay_whole, user_words};
 use futures::FutureExt;
 use store::{NewTurn, Outcome};
 use tokio::time::Instant;
 
 use crate::Proxy;
 use crate::conversation::Conversation;
-use crate::forward::{Head, Question, collect_answer, error_response};
+use crate::forward::{Question, collect_answer, error_response};
 use crate::gate::Pass;
-use crate::identify::{Who, automatic_id, identify};
+use crate::identify::{Who, automatic_id, identify, session_number};
 use crate::inject;
 use crate::model::{Endpoint, Route};
-use crate::record::{Committed, Ending, Record, micros};
+use crate::record::{Ending, Record, Recorded, micros};
 use crate::sessions::Place;
 use crate::settings::Settings;
-use crate::stream::{AgentStream, Beginning, Begun, Failure, Flow};
+use crate::stream::{AgentStream, Beginning, Begun, Failure, Flow, STOPPED};
 
 /// The session a request belongs to.
 pub const SESSION_HEADER: &str = "x-metaclaw-session";
@@ -69,6 +69,7 @@ pub(crate) async fn converse(
         }
     };
     let mut turn = enter(proxy, settings, request, parts, pass, started).await;
+    turn.record.asked(&turn.question.first_asked(&route));
     turn.record.timings.prepare_us = micros(started.elapsed());
     if turn.question.request.stream() { turn.stream(route).await } else { turn.whole(route).await }
 }
@@ -91,15 +92,17 @@ async fn enter(
     let mut place = proxy.sessions.enter(&session, &who, &talk, started);
     let mut row = row(&request, &parts, &who, &place, &talk, now_ms);
     row.skill_generation = proxy.deps.knowledge.generation();
-    let pending = proxy.deps.store.begin(&session, &who.kind, request.bytes().clone());
+    let sent = request.bytes().clone();
     let echo = who.echo;
     let agent = who.agent.clone();
     let trigger = talk.trigger;
     // From here on the record closes itself, whatever happens.
-    let mut record = Record::open(&proxy, &settings, &session, who, talk, client, started, row, pending);
+    let mut record = Record::open(&proxy, &settings, &session, who, talk, client, started, row, sent);
     if let Some((index, key)) = place.open {
-        let made = match inject::question(&request, index, &place, &agent, &settings) {
-            Some(ask) => inject::make(&*proxy.deps.knowledge, &ask, settings.placement).await,
+        let knowledge = &*proxy.deps.knowledge;
+        let asking = inject::Asking { place: &place, agent: &agent, headers: &parts.headers, now_ms };
+        let made = match inject::question(&request, index, &asking, knowledge, &settings) {
+            Some(ask) => inject::make(knowledge, &ask, settings.placement).await,
             None => None,
         };
         let (text, additions) = made.map_or((None, Vec::new()), |m| (Some(Arc::<str>::from(m.text)), m.additions));
@@ -136,7 +139,7 @@ fn row(request: &Request, parts: &Parts, who: &Who, place: &Place, talk: &Conver
         kind: who.kind.clone(),
         turn_no: place.turn_no,
         step: place.step,
-        dialect: request.dialect().as_str(),
+        dialect: request.dialect().as_str().into(),
         model_asked: request.model().map(std::borrow::Cow::into_owned),
         started_ms: now_ms,
         finished_ms: now_ms,
@@ -199,9 +202,9 @@ impl Turn {
                 *response.headers_mut() = headers;
                 response
             }
-            Beginning::Failed(failure, committed) => {
+            Beginning::Failed(failure, recorded) => {
                 let mut headers = std::mem::take(&mut stream.headers);
-                tags.put(&mut headers, &proxy, Some(&committed));
+                tags.put(&mut headers, &proxy, Some(&recorded));
                 error_response(client, &failure, headers)
             }
         }
@@ -211,45 +214,60 @@ impl Turn {
         let (spec, tags) = (self.spec(), self.tags());
         let Self { proxy, settings, question, mut record, .. } = self;
         let client = question.client();
-        let (head, result) = question.ask(&proxy, &route).await;
-        record.asked(&head);
-        let Head { mut headers, .. } = head;
-        let (answer, weight_version) = match result {
-            Ok(answering) => {
-                record.first_byte();
-                let upstream = answering.dialect;
-                let custom_tools = custom_tools(&question, upstream);
-                let spec = RelaySpec { upstream, custom_tools, ..spec };
-                let body = collect_answer(answering.reply.body, settings.stream_idle).await;
-                let answer = body.map_err(broken).and_then(|body| relay_whole(&spec, &body)).map_err(|mut error| {
-                    error.message = answering.conceal.text(error.message);
-                    error
-                });
-                (answer.map_err(Failure::from), answering.reply.weight_version)
+        let cancel = proxy.deps.cancel.clone();
+        let mut headers = HeaderMap::new();
+        let mut weight_version = None;
+        let answering = async {
+            let (head, result) = question.ask(&proxy, &route).await;
+            record.asked(&head);
+            headers = head.headers;
+            let answering = result?;
+            record.first_byte();
+            weight_version = answering.reply.weight_version;
+            let upstream = answering.dialect;
+            let custom_tools = custom_tools(&question, upstream);
+            let spec = RelaySpec { upstream, custom_tools, ..spec };
+            let body = collect_answer(answering.reply.body, settings.stream_idle).await;
+            let answer = body
+                .map_err(|reason| (broken(reason), None))
+                .and_then(|body| relay_whole(&spec, &body).map_err(|error| (error, failed_run(&spec, &body))));
+            answer.map_err(|(mut error, run)| {
+                error.message = answering.conceal.text(error.message);
+                if run.is_some() {
+                    error.status = 200;
+                }
+                Failure { error, raw: run.map(|run| answering.conceal.bytes(run)) }
+            })
+        };
+        let (answer, failed) = tokio::select! {
+            biased;
+            answer = answering => (answer, Outcome::Error),
+            () = cancel.cancelled() => {
+                let error = ApiError::new(503, ErrorKind::Overloaded, STOPPED);
+                (Err(Failure::from(error)), Outcome::Cut)
             }
-            Err(failure) => (Err(failure), None),
         };
         match answer {
             Ok((body, answer)) => {
                 let ending =
                     Ending { outcome: Outcome::Ok, status: 200, error: None, answer: Some(answer), weight_version };
-                let committed = record.close(ending).await;
+                let recorded = record.close(ending).await;
                 headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-                tags.put(&mut headers, &proxy, Some(&committed));
+                tags.put(&mut headers, &proxy, Some(&recorded));
                 let mut response = Response::new(Body::from(body));
                 *response.headers_mut() = headers;
                 response
             }
             Err(failure) => {
                 let ending = Ending {
-                    outcome: Outcome::Error,
+                    outcome: failed,
                     status: failure.error.status,
                     error: Some(failure.error.message.clone()),
                     answer: None,
                     weight_version,
                 };
-                let committed = record.close(ending).await;
-                tags.put(&mut headers, &proxy, Some(&committed));
+                let recorded = record.close(ending).await;
+                tags.put(&mut headers, &proxy, Some(&recorded));
                 error_response(client, &failure, headers)
             }
         }
@@ -270,15 +288,15 @@ struct Tags {
 }
 
 impl Tags {
-    fn put(self, headers: &mut HeaderMap, proxy: &Proxy, committed: Option<&Committed>) {
+    fn put(self, headers: &mut HeaderMap, proxy: &Proxy, recorded: Option<&Recorded>) {
         headers.insert(HeaderName::from_static(SESSION_HEADER), self.session);
         headers.insert(HeaderName::from_static(TURN_HEADER), self.turn);
-        let lost = match committed {
+        let lost = match recorded {
             Some(Err(error)) => Some(header(&format!("this turn was not recorded: {error}"))),
-            Some(Ok(_)) => None,
+            Some(Ok(())) => None,
             None => proxy
                 .is_journal_failing()
-                .then(|| HeaderValue::from_static("turns are not being recorded; see `metaclaw status`")),
+                .then(|| HeaderValue::from_static("turns do not get into the journal; see `metaclaw logs`")),
         };
         if let Some(lost) = lost {
             headers.insert(HeaderName::from_static(WARNING_HEADER), lost);
@@ -296,7 +314,9 @@ impl Proxy {
     /// The session a request belongs to: in memory, in the journal, or a new one.
     async fn session_of(&self, who: &Who, talk: &Conversation, request: &Request) -> Arc<str> {
         crate::recall::session_of(self, who, talk, || {
-            automatic_id(request.model().as_deref(), self.deps.clock.random())
+            let clock = &self.deps.clock;
+            let number = session_number(clock.now_ms(), clock.random(), &self.last_session);
+            automatic_id(request.model().as_deref(), number)
         })
         .await
     }

@@ -41,10 +41,13 @@ pub(crate) async fn count_tokens(
     let who = identify(&parts.headers, &request, &hints);
     let talk = Conversation::of(&request, None);
     let mut place = proxy.sessions.preview(&who, &talk, Instant::now());
+    let knowledge = &*proxy.deps.knowledge;
+    let now_ms = proxy.deps.clock.now_ms();
+    let asking = inject::Asking { place: &place, agent: &who.agent, headers: &parts.headers, now_ms };
     if let Some((index, _)) = place.open
-        && let Some(ask) = inject::question(&request, index, &place, &who.agent, settings)
+        && let Some(ask) = inject::question(&request, index, &asking, knowledge, settings)
     {
-        let made = inject::make(&*proxy.deps.knowledge, &ask, settings.placement).await;
+        let made = inject::make(knowledge, &ask, settings.placement).await;
         place.current = made.map(|made| made.text.into());
     }
     let question = Question {

@@ -22,11 +22,11 @@ use crate::stream::Failure;
 use crate::{Proxy, inject};
 
 /// Most bytes of an error body that are read.
-const MAX_ERROR: usize = 1 << 20;
+pub(crate) const MAX_ERROR: usize = 1 << 20;
 /// Most bytes of a whole answer.
 const MAX_ANSWER: usize = 256 << 20;
 /// How long the rest of an error body may take.
-const ERROR_PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const ERROR_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Everything it takes to ask a model, or another one after it.
 pub(crate) struct Question {
@@ -83,6 +83,7 @@ impl Question {
                 edit.request_usage();
             }
             edit.apply_quirks(model.quirks());
+            edit.unpack_reasoning();
             return Ok((edit.finish(), chosen));
         }
         let edited = Request::parse(self.client(), edit.finish())?;
@@ -94,8 +95,11 @@ impl Question {
         let dialect = model.dialect_for(self.client());
         let same = dialect == self.client();
         let (body, chosen) = self.body_for(model, dialect)?;
-        let credentials =
-            if model.takes_caller_credentials() { headers::credentials(&self.headers, self.pass) } else { Vec::new() };
+        let credentials = match model.takes_caller_credentials() {
+            false => Vec::new(),
+            true if same => headers::credentials(&self.headers, self.pass),
+            true => headers::translated(headers::credentials(&self.headers, self.pass), dialect),
+        };
         let call = Call {
             endpoint: self.endpoint.clone(),
             dialect,
@@ -114,6 +118,18 @@ impl Question {
         Ok((call, head))
     }
 
+    /// Who is asked first, as far as that is known before it answers.
+    pub(crate) fn first_asked(&self, route: &Route) -> Head {
+        let model = &*route.primary;
+        let asked = self.request.model();
+        Head {
+            headers: HeaderMap::new(),
+            upstream: Some(model.name().clone()),
+            dialect: Some(model.dialect_for(self.client())),
+            model: model.model_for(asked.as_deref()).map(std::borrow::Cow::into_owned),
+        }
+    }
+
     /// Asks one model. Errors of the provider come back as failures in the agent's form.
     pub(crate) async fn ask_one(&self, model: &Arc<dyn Model>) -> (Head, Result<Answering, Failure>) {
         let (call, mut head) = match self.call(&**model) {
@@ -129,6 +145,9 @@ impl Question {
         };
         head.headers = to_agent(&reply.headers, same);
         if reply.status.is_success() {
+            if let Some(error) = compressed(&reply, model.name()) {
+                return (head, Err(error.into()));
+            }
             return (head, Ok(Answering { dialect, reply, conceal }));
         }
         let failure = refused(dialect, self.client(), reply, model.name(), &conceal).await;
@@ -178,6 +197,14 @@ impl From<ApiError> for Failure {
     }
 }
 
+/// The error for an answer that came compressed, which nobody asked for: neither its words nor a key in it can be seen.
+pub(crate) fn compressed(reply: &Reply, name: &str) -> Option<ApiError> {
+    let coding = headers::coding(&reply.headers)?;
+    let status = if reply.status.is_success() { 502 } else { reply.status.as_u16() };
+    let message = format!("{name} answered with status {} in a form nobody asked for ({coding})", reply.status);
+    Some(ApiError::new(status, ApiError::kind_of(status), message))
+}
+
 /// A status that is no success, with whatever the provider said about it.
 async fn refused(from: Dialect, to: Dialect, reply: Reply, name: &str, conceal: &Conceal) -> Failure {
     let status = reply.status;
@@ -185,6 +212,9 @@ async fn refused(from: Dialect, to: Dialect, reply: Reply, name: &str, conceal: 
     if status.is_redirection() || status.is_informational() {
         let message = format!("{name} answered with a redirect ({status}), which is not followed; check llm.api_base");
         return ApiError::new(502, ErrorKind::Upstream, message).into();
+    }
+    if let Some(error) = compressed(&reply, name) {
+        return error.into();
     }
     let body = conceal.bytes(collect(reply.body, MAX_ERROR, ERROR_PATIENCE).await.unwrap_or_default());
     match upstream_error(from, to, status.as_u16(), content_type.as_deref(), &body) {

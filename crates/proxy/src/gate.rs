@@ -3,7 +3,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, REFERER};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, request::Parts};
 use dialect::{ApiError, ErrorKind};
 use subtle::ConstantTimeEq;
@@ -92,11 +92,17 @@ pub(crate) fn check_source(parts: &Parts, settings: &Settings) -> Result<(), Ref
     Ok(())
 }
 
-/// Content type and key: asked on every route but `/healthz`.
+/// Content type: no web page may send JSON unasked. Asked on every route but `/healthz`. Uploads to the provider's
+/// own routes come in other forms; they need the key, or come from no page, or from one that is let in.
+pub(crate) fn check_type(parts: &Parts, is_providers: bool, settings: &Settings) -> Result<(), Refusal> {
+    let headers = &parts.headers;
+    let from_page = || headers.keys().any(|name| *name == REFERER || name.as_str().starts_with("sec-fetch-"));
+    let uploads = || is_providers && (settings.api_key.is_some() || headers.contains_key(ORIGIN) || !from_page());
+    if parts.method != Method::POST || is_json(headers) || uploads() { Ok(()) } else { Err(Refusal::NotJson) }
+}
+
+/// The key: asked on every route but `/healthz`.
 pub(crate) fn check_caller(parts: &Parts, path_key: Option<&str>, settings: &Settings) -> Result<Pass, Refusal> {
-    if parts.method == Method::POST && !is_json(&parts.headers) {
-        return Err(Refusal::NotJson);
-    }
     let Some(key) = settings.api_key.as_deref() else {
         return Ok(Pass { bearer_is_ours: false, api_key_is_ours: false });
     };
@@ -355,8 +361,22 @@ mod tests {
     #[case(&[], false)]
     fn a_post_must_be_json(#[case] types: &[&str], #[case] ok: bool) {
         let open = Settings { api_key: None, ..settings() };
-        let headers: Vec<_> = types.iter().map(|t| ("content-type", *t)).collect();
-        assert_eq!(check_caller(&head("/", &headers), None, &open).is_ok(), ok);
+        let mut headers: Vec<_> = types.iter().map(|t| ("content-type", *t)).collect();
+        let passes = |headers: &[(&str, &str)], providers, settings: &Settings| {
+            check_type(&head("/", headers), providers, settings).is_ok()
+        };
+        assert_eq!(passes(&headers, false, &open), ok);
+        assert_eq!(passes(&headers, false, &settings()), ok, "the key is no reason where only JSON is read");
+        // An upload to the provider comes in any form, but not from a page nobody knows.
+        assert!(passes(&headers, true, &open));
+        for mark in [("sec-fetch-site", "cross-site"), ("referer", "https://evil.com/")] {
+            headers.push(mark);
+            assert_eq!(passes(&headers, true, &open), ok, "{mark:?}");
+            assert!(passes(&headers, true, &settings()), "the key is asked for next");
+            headers.push(("origin", "http://localhost:3000"));
+            assert!(passes(&headers, true, &open));
+            headers.truncate(types.len());
+        }
     }
 
     #[rstest]

@@ -3,6 +3,8 @@
 use axum::http::header::{self, HeaderName};
 use axum::http::{HeaderMap, HeaderValue};
 
+use dialect::Dialect;
+
 use crate::gate::Pass;
 
 /// Header by which a MetaClaw knows its own requests again.
@@ -112,6 +114,30 @@ pub(crate) fn credentials(headers: &HeaderMap, pass: Pass) -> Vec<(&'static str,
         .collect()
 }
 
+/// The agent's credentials where a provider of another dialect looks for them. Tokens that Anthropic gives out for its own
+/// clients are told as bearer everywhere.
+pub(crate) fn translated(
+    credentials: Vec<(&'static str, HeaderValue)>,
+    to: Dialect,
+) -> Vec<(&'static str, HeaderValue)> {
+    let told = credentials.into_iter().next().and_then(|(name, value)| {
+        let text = value.to_str().ok()?;
+        let scheme = text.get(..7).filter(|scheme| name == "authorization" && scheme.eq_ignore_ascii_case("bearer "));
+        let key = text[scheme.map_or(0, str::len)..].trim();
+        let bearer = to != Dialect::Messages || key.starts_with("sk-ant-oat");
+        let (name, text) = match (bearer, scheme.is_none() && name == "authorization") {
+            // Another scheme, which means nothing in another header.
+            (_, true) => return Some((name, value)),
+            (true, _) => ("authorization", format!("Bearer {key}")),
+            (false, _) => ("x-api-key", key.to_owned()),
+        };
+        let mut value = HeaderValue::from_str(&text).ok()?;
+        value.set_sensitive(true);
+        Some((name, value))
+    });
+    told.into_iter().collect()
+}
+
 /// The provider's headers that go to the agent.
 pub(crate) fn to_agent(headers: &HeaderMap, same_dialect: bool) -> HeaderMap {
     let dropped = named_by_connection(headers);
@@ -136,6 +162,13 @@ pub(crate) fn to_agent(headers: &HeaderMap, same_dialect: bool) -> HeaderMap {
         }
     }
     out
+}
+
+/// The compression of a body, if it has one.
+pub(crate) fn coding(headers: &HeaderMap) -> Option<String> {
+    let named = headers.get_all(header::CONTENT_ENCODING).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let mut named = named.map(|value| value.trim().to_owned());
+    named.find(|value| !value.is_empty() && !value.eq_ignore_ascii_case("identity"))
 }
 
 /// The agent's headers that the journal keeps: what tells clients apart, never credentials.
@@ -196,6 +229,22 @@ mod tests {
         assert_eq!(names(&out), ["user-agent", "anthropic-beta", "openai-organization", "x-stainless-lang"]);
         assert_eq!(out.get_all("anthropic-beta").iter().count(), 2);
         assert_eq!(names(&to_upstream(&sent, false)), ["user-agent"]);
+    }
+
+    #[test]
+    fn a_callers_credential_stands_where_the_providers_dialect_has_it() {
+        let told = |name, value, to| {
+            let told = translated(vec![(name, HeaderValue::from_static(value))], to);
+            assert!(told.iter().all(|(_, value)| value.is_sensitive() || value == "Basic eA=="));
+            told.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect::<String>()
+        };
+        assert_eq!(told("x-api-key", "sk-1", Dialect::Chat), "authorization: Bearer sk-1");
+        assert_eq!(told("x-api-key", "sk-1", Dialect::Responses), "authorization: Bearer sk-1");
+        assert_eq!(told("authorization", "Bearer sk-1", Dialect::Messages), "x-api-key: sk-1");
+        assert_eq!(told("authorization", "bearer sk-ant-oat1", Dialect::Messages), "authorization: Bearer sk-ant-oat1");
+        assert_eq!(told("authorization", "Bearer sk-1", Dialect::Chat), "authorization: Bearer sk-1");
+        assert_eq!(told("authorization", "Basic eA==", Dialect::Messages), "authorization: Basic eA==");
+        assert!(translated(Vec::new(), Dialect::Chat).is_empty());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use axum::http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use axum::http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use backon::{BackoffBuilder, ExponentialBuilder};
 use config::{Config, Credentials, Upstream};
@@ -97,12 +97,13 @@ pub struct HttpModel {
     hop: HeaderValue,
 }
 
-/// The addresses of one dialect.
+/// The addresses of one dialect, and the headers in which the key travels there.
 #[derive(Debug)]
 struct Door {
     dialect: Dialect,
     base: String,
     generate: Url,
+    auth: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl HttpModel {
@@ -124,7 +125,14 @@ impl HttpModel {
         for (dialect, base) in all {
             let dialect: Dialect = dialect.parse().map_err(|e| bad("llm.dialect", &e))?;
             let url = |path: &str| Url::parse(&format!("{base}{path}")).map_err(|e| bad("llm.api_base", &e));
-            doors.push(Door { dialect, base: base.clone(), generate: url(path_of(dialect))? });
+            let unfit = || bad("llm.api_key", &"it holds characters that no HTTP header can carry");
+            let mut auth = Vec::with_capacity(2);
+            for (name, value) in upstream.auth_headers(dialect.as_str()) {
+                let mut value = HeaderValue::from_str(value.expose()).map_err(|_| unfit())?;
+                value.set_sensitive(true);
+                auth.push((HeaderName::from_static(name), value));
+            }
+            doors.push(Door { dialect, base: base.clone(), generate: url(path_of(dialect))?, auth });
         }
         let mut headers = HeaderMap::new();
         for (name, value) in &upstream.headers {
@@ -132,10 +140,6 @@ impl HttpModel {
             let mut value = HeaderValue::from_str(value.expose()).map_err(|e| bad("llm.headers", &e))?;
             value.set_sensitive(true);
             headers.insert(name, value);
-        }
-        if let Credentials::Key(key) = &upstream.credentials {
-            HeaderValue::from_str(key.expose())
-                .map_err(|_| bad("llm.api_key", &"it holds characters that no HTTP header can carry"))?;
         }
         Ok(Self {
             name: upstream.provider.as_str().into(),
@@ -159,8 +163,12 @@ impl HttpModel {
         }
     }
 
+    fn door(&self, call: &Call) -> Option<&Door> {
+        self.doors.iter().find(|d| d.dialect == call.dialect).or(self.doors.first())
+    }
+
     fn url(&self, call: &Call) -> Result<Url, ModelError> {
-        let door = self.doors.iter().find(|d| d.dialect == call.dialect).or(self.doors.first());
+        let door = self.door(call);
         let broken = |reason: String| ModelError::Broken { name: self.name.to_string(), reason };
         let Some(door) = door else { return Err(broken("it has no address".to_owned())) };
         let mut url = match &call.endpoint {
@@ -185,13 +193,13 @@ impl HttpModel {
     fn headers(&self, call: &Call) -> HeaderMap {
         let mut headers = call.headers.clone();
         if !call.body.is_empty() {
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            // Only uploads come in another form, see `other`.
+            headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
         }
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         headers.entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
         headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(concat!("metaclaw/", env!("CARGO_PKG_VERSION"))));
-        let messages = call.dialect == Dialect::Messages;
-        if messages {
+        if call.dialect == Dialect::Messages {
             headers.entry("anthropic-version").or_insert(HeaderValue::from_static(ANTHROPIC_VERSION));
         }
         match &self.upstream.credentials {
@@ -201,15 +209,9 @@ impl HttpModel {
                     headers.insert(*name, value.clone());
                 }
             }
-            Credentials::Key(key) => {
-                let (name, text) = if messages {
-                    (HeaderName::from_static("x-api-key"), Cow::Borrowed(key.expose()))
-                } else {
-                    (AUTHORIZATION, Cow::Owned(format!("Bearer {}", key.expose())))
-                };
-                if let Ok(mut value) = HeaderValue::from_str(&text) {
-                    value.set_sensitive(true);
-                    headers.insert(name, value);
+            Credentials::Key(_) => {
+                for (name, value) in self.door(call).into_iter().flat_map(|door| &door.auth) {
+                    headers.insert(name.clone(), value.clone());
                 }
             }
         }
@@ -251,6 +253,17 @@ impl HttpModel {
             ModelError::Broken { name, reason }
         }
     }
+}
+
+/// Whether a header of this name identifies somebody.
+fn names_a_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["key", "token", "auth", "secret", "cookie", "password", "credential", "signature"].iter().any(|w| name.contains(w))
+}
+
+/// A credential without its scheme (`Bearer`, `Basic`).
+fn bare(value: &str) -> &str {
+    value.rsplit(' ').next().unwrap_or(value)
 }
 
 fn path_of(dialect: Dialect) -> &'static str {
@@ -316,7 +329,9 @@ impl Model for HttpModel {
             Credentials::Key(key) => Some(key.expose()),
             Credentials::None | Credentials::Caller => None,
         };
-        key.into_iter().chain(self.upstream.headers.iter().map(|(_, value)| value.expose())).collect()
+        // Other headers hold words that stand in any error: a title, an address, a switch.
+        let secret = self.upstream.headers.iter().filter(|(name, _)| names_a_secret(name));
+        key.into_iter().chain(secret.map(|(_, value)| bare(value.expose()))).collect()
     }
 
     fn quirks(&self) -> &Quirks {

@@ -2,9 +2,10 @@
 //! neither tells a session, `sessions` finds it by the conversation itself.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::http::HeaderMap;
-use dialect::{Dialect, Hints, Request, SideKind};
+use dialect::{Dialect, Hints, Request};
 use store::{Kind, Scope};
 
 /// What a request says about itself.
@@ -33,9 +34,11 @@ pub(crate) fn identify(headers: &HeaderMap, request: &Request, hints: &Hints) ->
     let own = header("x-session-id").or(hints.session_id.as_deref());
     let conversation = (request.dialect() == Dialect::Responses).then(|| conversation(request)).flatten();
     let native = || {
-        let affinity = header("session_id").or_else(|| header("session-id")).or_else(|| header("x-session-affinity"));
+        let named = header("session_id").or_else(|| header("session-id"));
+        // Only OpenClaw counts its requests in the name, and only it sends this header.
+        let affinity = header("x-session-affinity").map(|affinity| without_counter(named.unwrap_or(affinity)));
         affinity
-            .map(without_counter)
+            .or(named)
             .or_else(|| header("conversation_id"))
             .or_else(|| hints.metadata_user_id.as_deref().and_then(claude_code_session))
             .or(hints.prompt_cache_key.as_deref())
@@ -48,7 +51,7 @@ pub(crate) fn identify(headers: &HeaderMap, request: &Request, hints: &Hints) ->
         (Some(kind), _) => Kind::Side(clean_id(&kind)),
         // Clients that name the session themselves say so when they mean the main conversation.
         (None, Some(_)) => Kind::Side("side".to_owned()),
-        (None, None) => dialect::side_kind(request).map_or(Kind::Main, |side| Kind::Side(side_name(side).to_owned())),
+        (None, None) => dialect::side_kind(request).map_or(Kind::Main, |side| Kind::Side(side.as_str().to_owned())),
     };
     let text = |name: &str, alias: &Option<String>| header(name).map(str::to_owned).or_else(|| alias.clone());
     Who {
@@ -69,18 +72,6 @@ pub(crate) fn identify(headers: &HeaderMap, request: &Request, hints: &Hints) ->
 fn conversation(request: &Request) -> Option<String> {
     let named = request.json().root().get("conversation")?;
     named.as_str().or_else(|| named.get("id")?.as_str()).map(std::borrow::Cow::into_owned)
-}
-
-/// The journal's name of a side call.
-pub(crate) fn side_name(kind: SideKind) -> &'static str {
-    match kind {
-        SideKind::Title => "title",
-        SideKind::Heartbeat => "heartbeat",
-        SideKind::Compaction => "compaction",
-        SideKind::MemoryFlush => "memory_flush",
-        SideKind::Topic => "topic",
-        SideKind::Probe => "probe",
-    }
 }
 
 /// OpenClaw appends a request counter: `S:0`, `S:1`, … name the session `S`.
@@ -143,8 +134,18 @@ fn agent_name(headers: &HeaderMap, dialect: Dialect) -> Arc<str> {
     }
 }
 
+/// The number of a session that nothing names: later ones are higher, so that their rows and index entries lie side by
+/// side; `random` keeps it from being guessed, `last` (the one before) from being used twice.
+pub(crate) fn session_number(now_ms: i64, random: u64, last: &AtomicU64) -> u64 {
+    const RANDOM_BITS: u32 = 22;
+    let time = now_ms.max(0).cast_unsigned() << RANDOM_BITS;
+    let wish = time | (random & ((1 << RANDOM_BITS) - 1));
+    let next = |last: u64| wish.max(last + 1);
+    last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last))).map_or(wish, next)
+}
+
 /// The id of a session that nothing names: readable, and never used twice.
-pub(crate) fn automatic_id(model: Option<&str>, random: u64) -> Arc<str> {
+pub(crate) fn automatic_id(model: Option<&str>, number: u64) -> Arc<str> {
     let model: String = model
         .filter(|m| !m.is_empty())
         .unwrap_or("default")
@@ -152,7 +153,7 @@ pub(crate) fn automatic_id(model: Option<&str>, random: u64) -> Arc<str> {
         .take(40)
         .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' })
         .collect();
-    format!("tui-{model}-{random:016x}").into()
+    format!("tui-{model}-{number:016x}").into()
 }
 
 #[cfg(test)]
@@ -179,7 +180,8 @@ mod tests {
     #[case::empty_header(&[("X-Session-Id", " ")], json!({}), None)]
     #[case::alias(&[], json!({"session_id": "b"}), Some("b"))]
     #[case::header_wins(&[("X-Session-Id", "a")], json!({"session_id": "b"}), Some("a"))]
-    #[case::openclaw(&[("session_id", "test-2:0")], json!({}), Some("test-2"))]
+    #[case::openclaw(&[("session_id", "test-2:0"), ("x-session-affinity", "test-2:0")], json!({}), Some("test-2"))]
+    #[case::tenant(&[("session_id", "tenant:42")], json!({}), Some("tenant:42"))]
     #[case::affinity(&[("x-session-affinity", "44b4:0709:12")], json!({}), Some("44b4:0709"))]
     #[case::no_counter(&[("session_id", "agent:main")], json!({}), Some("agent:main"))]
     #[case::claude_code(&[], json!({"metadata": {"user_id": "user_a_account__session_3f2c"}}), Some("3f2c"))]
@@ -240,6 +242,18 @@ mod tests {
         let scope =
             Scope { user_id: Some("u1".into()), workspace_id: Some("w".into()), memory_scope: Some("m".into()) };
         assert_eq!(who.scope, scope);
+    }
+
+    #[test]
+    fn numbers_of_new_sessions_rise_with_time_and_none_comes_twice() {
+        let last = AtomicU64::new(0);
+        let times = [1_790_000_000_000, 1_790_000_000_000, 1_790_000_000_000, 1_790_000_000_001, 1_789_999_999_999];
+        // The random part is the same each time, and the clock goes back once.
+        let numbers: Vec<u64> = times.iter().map(|now| session_number(*now, u64::MAX, &last)).collect();
+        assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:x?}");
+        assert_eq!(numbers[0] >> 22, 1_790_000_000_000);
+        let soon = session_number(1_790_000_001_000, 1, &last);
+        assert!(soon > numbers[4] && session_number(1_790_000_001_001, 0, &last) > soon);
     }
 
     #[test]

@@ -1,11 +1,14 @@
-//! What can be added to a conversation: skills today, memories later. `inject` asks with the user's own words and renders
-//! what comes back; nothing here knows about messages or budgets.
+//! What can be added to a conversation: skills here, memories in `memories`. `inject` asks with the user's own words and
+//! renders what comes back; nothing here knows about messages.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
+
+use crate::memory_routes::{OwnAnswer, OwnCall};
 
 /// What is known about the user turn that could use some help.
 #[derive(Debug, Clone, Default)]
@@ -18,8 +21,18 @@ pub struct Ask {
     pub session: Arc<str>,
     /// Whose memory it is.
     pub scope: store::Scope,
-    /// Most tokens that will be added, estimated.
+    /// Most tokens of skills that will be added, estimated.
     pub budget_tokens: u32,
+    /// Most tokens of memories, estimated.
+    pub memory_tokens: u32,
+    /// When the request arrived, ms since 1970.
+    pub now_ms: i64,
+    /// The request as it came.
+    pub body: bytes::Bytes,
+    /// What was added to earlier messages of this conversation.
+    pub added: Vec<Arc<str>>,
+    /// Somebody else has put memories into the prompt already.
+    pub remembered: bool,
 }
 
 /// One thing worth adding.
@@ -29,7 +42,9 @@ pub struct Piece {
     pub kind: &'static str,
     /// Skill name or memory id.
     pub id: String,
-    /// Its section of the block, heading included; nothing in it can close the block (see `skills::render::escape`).
+    /// What stands once before all neighbouring pieces with the same; empty = each is a section of its own.
+    pub group: &'static str,
+    /// Its part of the block; nothing in it can close the block (see `text::escape`).
     pub section: String,
     /// How well it fits; higher is better.
     pub score: f32,
@@ -44,6 +59,69 @@ pub trait Knowledge: Send + Sync + 'static {
     async fn recall(&self, ask: &Ask) -> Vec<Piece>;
     /// Names the state of what can be recalled; changes when, and only when, that changes.
     fn generation(&self) -> Option<i64> {
+        None
+    }
+    /// Most tokens of memories that may be added to a turn now; 0 = none are.
+    fn budget(&self) -> u32 {
+        0
+    }
+    /// Finished turns are of interest.
+    fn listens(&self) -> bool {
+        false
+    }
+    /// A turn of a main conversation is safe. Its number is above every row's until [`Knowledge::numbered`]. Returns at once.
+    fn heard(&self, _turn: store::MemoryTurn) {}
+    /// The turn that was told under this number is in the journal; `None` = it did not get there.
+    fn numbered(&self, _told: store::TurnId, _row: Option<store::TurnId>) {}
+    /// Answers one of the routes that old MetaClaw clients know; `None` = it is not this source's.
+    async fn serve(&self, _call: &OwnCall) -> Option<OwnAnswer> {
+        None
+    }
+}
+
+/// Several sources, asked one after the other.
+pub struct Sources(pub Vec<Arc<dyn Knowledge>>);
+
+#[async_trait]
+impl Knowledge for Sources {
+    async fn recall(&self, ask: &Ask) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        for source in &self.0 {
+            pieces.append(&mut source.recall(ask).await);
+        }
+        pieces
+    }
+
+    fn generation(&self) -> Option<i64> {
+        self.0.iter().find_map(|source| source.generation())
+    }
+
+    fn budget(&self) -> u32 {
+        self.0.iter().map(|source| source.budget()).sum()
+    }
+
+    fn listens(&self) -> bool {
+        self.0.iter().any(|source| source.listens())
+    }
+
+    fn heard(&self, turn: store::MemoryTurn) {
+        for source in self.0.iter().filter(|source| source.listens()) {
+            source.heard(turn.clone());
+        }
+    }
+
+    fn numbered(&self, told: store::TurnId, row: Option<store::TurnId>) {
+        for source in &self.0 {
+            source.numbered(told, row);
+        }
+    }
+
+    async fn serve(&self, call: &OwnCall) -> Option<OwnAnswer> {
+        for source in &self.0 {
+            if let Some(answer) = source.serve(call).await {
+                return Some(answer);
+            }
+        }
         None
     }
 }
@@ -86,6 +164,21 @@ impl SkillSettings {
     }
 }
 
+/// Characters of a message that skills are looked for by: its head and its tail, where people say what they want of
+/// what they paste between.
+const HEAD: usize = 1200;
+const TAIL: usize = 800;
+
+/// A long text without its middle, so that a pasted log costs no more than a question.
+fn head_and_tail(text: &str) -> Cow<'_, str> {
+    let after_head = text.char_indices().nth(HEAD).map(|(at, _)| at);
+    let tail = text.char_indices().rev().nth(TAIL - 1).map(|(at, _)| at);
+    match (after_head, tail) {
+        (Some(head), Some(tail)) if tail > head => Cow::Owned(format!("{}\n{}", &text[..head], &text[tail..])),
+        _ => Cow::Borrowed(text),
+    }
+}
+
 /// The skill library as knowledge.
 pub struct SkillKnowledge {
     library: Arc<skills::Library>,
@@ -107,9 +200,11 @@ impl Knowledge for SkillKnowledge {
             return Vec::new();
         }
         let bank = self.library.snapshot();
-        let query = skills::Query { text: &ask.text, agent: Some(&ask.agent), disabled: Some(&settings.disabled) };
+        let text = head_and_tail(&ask.text);
+        let query = skills::Query { text: &text, agent: Some(&ask.agent), disabled: Some(&settings.disabled) };
         let piece = |hit: skills::Hit| Piece {
             kind: "skill",
+            group: "",
             section: skills::section(&hit),
             id: hit.skill.name.clone(),
             score: hit.score,
@@ -120,5 +215,19 @@ impl Knowledge for SkillKnowledge {
 
     fn generation(&self) -> Option<i64> {
         Some(i64::from_ne_bytes(self.library.snapshot().fingerprint().to_ne_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_paste_is_asked_about_by_its_head_and_its_tail() {
+        for text in ["", "short", &"字".repeat(2000)] {
+            assert_eq!(head_and_tail(text), text);
+        }
+        let long = format!("{}{}{}", "a".repeat(1200), "字".repeat(100_000), "é".repeat(800));
+        assert_eq!(head_and_tail(&long), format!("{}\n{}", "a".repeat(1200), "é".repeat(800)));
     }
 }

@@ -18,6 +18,8 @@ mod identify;
 mod inject;
 mod knowledge;
 mod list;
+mod memories;
+mod memory_routes;
 mod model;
 mod other;
 mod recall;
@@ -28,7 +30,7 @@ mod settings;
 mod stream;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use store::{EndReason, Store};
@@ -43,7 +45,10 @@ pub use converse::{SESSION_HEADER, TURN_HEADER, WARNING_HEADER};
 pub use events::{Event, Timings, TurnFinished};
 pub use gate::KEY_HEADER;
 pub use http_model::{BadUpstream, HttpModel, Patience, http_client, route};
-pub use knowledge::{Ask, Knowledge, NoKnowledge, Piece, SkillKnowledge, SkillSettings};
+pub use inject::placement_of;
+pub use knowledge::{Ask, Knowledge, NoKnowledge, Piece, SkillKnowledge, SkillSettings, Sources};
+pub use memories::{MemoryKnowledge, MemorySettings};
+pub use memory_routes::{OwnAnswer, OwnCall};
 pub use model::{BodyError, Call, Endpoint, Model, ModelError, Reply, ReplyBody, Route, Upstream};
 pub use settings::Settings;
 
@@ -64,7 +69,7 @@ pub struct Deps {
     pub events: broadcast::Sender<Event>,
     /// Owner of everything that outlives its request.
     pub tracker: TaskTracker,
-    /// Ends the background work.
+    /// Ends the background work, and the answers that still run: their agents are told.
     pub cancel: CancellationToken,
     /// Wall time and randomness.
     pub clock: Arc<dyn Clock>,
@@ -83,6 +88,8 @@ pub struct Proxy {
     sessions: Sessions,
     models: list::Cache,
     journal_failing: AtomicBool,
+    /// Number of the newest session that nothing names.
+    last_session: AtomicU64,
 }
 
 impl std::fmt::Debug for Proxy {
@@ -99,6 +106,7 @@ impl Proxy {
             sessions: Sessions::default(),
             models: list::Cache::default(),
             journal_failing: AtomicBool::new(false),
+            last_session: AtomicU64::new(0),
         })
     }
 
@@ -112,9 +120,9 @@ impl Proxy {
         self.journal_failing.load(Ordering::Relaxed)
     }
 
-    /// Sessions in memory.
-    pub fn sessions_in_memory(&self) -> usize {
-        self.sessions.len()
+    /// Words were taken out of the journal: what was put into the messages of quiet sessions is read from there again.
+    pub fn journal_changed(&self) {
+        self.sessions.forget_quiet();
     }
 
     /// Ends a session: in memory, in the journal, and on the bus.

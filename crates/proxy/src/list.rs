@@ -1,6 +1,7 @@
 //! `GET /v1/models`: the provider's list where it can be had quickly, and the configured model in any case. Clients ask at
 //! start and take an error for a broken provider, so there is none.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use tokio::time::Instant;
 use crate::Proxy;
 use crate::forward::{collect, error_response};
 use crate::gate::Pass;
-use crate::headers::to_upstream;
+use crate::headers::{to_upstream, translated};
 use crate::model::{Call, Endpoint, Model, Route};
 use crate::other::caller_credentials;
 
@@ -65,7 +66,8 @@ pub(crate) async fn models(
         all.push(entry(client, &json!({ "id": id, "owned_by": "metaclaw" })));
     }
     all.extend(listed.iter().map(|model| entry(client, model)));
-    let Some(one) = one else { return answer(&list(client, &all)) };
+    let Some(one) = one.map(decoded) else { return answer(&list(client, &all)) };
+    let one = &*one;
     match all.iter().find(|model| id_of(model) == Some(one)) {
         Some(model) => answer(model),
         // Every name is answered by the configured model.
@@ -88,11 +90,15 @@ async fn listed(proxy: &Proxy, route: &Route, client: Dialect, parts: &Parts, pa
     {
         return listed.models.clone();
     }
-    let credentials = caller_credentials(&**model, parts, pass);
+    let dialect = model.dialect_for(client);
+    let mut credentials = caller_credentials(&**model, parts, pass);
+    if dialect != client {
+        credentials = translated(credentials, dialect);
+    }
     let personal = !credentials.is_empty();
     let call = Call {
         endpoint: Endpoint::Other { method: Method::GET, path: "/models".to_owned() },
-        dialect: model.dialect_for(client),
+        dialect,
         query: None,
         body: Bytes::new(),
         stream: false,
@@ -124,6 +130,30 @@ async fn fetch(model: &dyn Model, call: Call) -> Option<Vec<Value>> {
         },
     };
     Some(found.into_iter().filter(|model| id_of(model).is_some()).collect())
+}
+
+/// A name from a path: clients write `org%2Fname` as well as `org/name`.
+fn decoded(path: &str) -> Cow<'_, str> {
+    if !path.contains('%') {
+        return Cow::Borrowed(path);
+    }
+    let mut out = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((&first, behind)) = rest.split_first() {
+        let digit = |at: usize| behind.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+        let byte = digit(0).zip(digit(1)).and_then(|(high, low)| u8::try_from(high << 4 | low).ok());
+        match byte.filter(|_| first == b'%') {
+            Some(byte) => {
+                out.push(byte);
+                rest = &behind[2..];
+            }
+            None => {
+                out.push(first);
+                rest = behind;
+            }
+        }
+    }
+    Cow::Owned(String::from_utf8_lossy(&out).into_owned())
 }
 
 fn id_of(model: &Value) -> Option<&str> {
@@ -164,4 +194,22 @@ fn answer(value: &Value) -> Response {
     let mut response = Response::new(Body::from(value.to_string()));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decoded;
+
+    #[test]
+    fn names_in_paths_are_decoded_once() {
+        for (path, name) in [
+            ("org/name", "org/name"),
+            ("org%2Fname", "org/name"),
+            ("a%2525b", "a%25b"),
+            ("50%", "50%"),
+            ("%zz%4", "%zz%4"),
+        ] {
+            assert_eq!(decoded(path), name);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use store::TurnFilter;
+use store::{StateMatch, TurnFilter};
 use tokio::time::Instant;
 
 use crate::Proxy;
@@ -27,13 +27,7 @@ pub(crate) async fn session_of(
             take_up(proxy, &id, who).await;
             id
         }
-        Found::Unknown => match by_state(proxy, who, talk).await {
-            Some(id) => {
-                take_up(proxy, &id, who).await;
-                id
-            }
-            None => alone(who, fresh),
-        },
+        Found::Unknown => by_state(proxy, who, talk).await.unwrap_or_else(|| alone(who, fresh)),
         Found::New => alone(who, fresh),
     }
 }
@@ -43,49 +37,100 @@ fn alone(who: &Who, fresh: impl FnOnce() -> Arc<str>) -> Arc<str> {
     if who.kind.is_main() { fresh() } else { format!("side-{}", who.agent).into() }
 }
 
+/// The session that a conversation goes on with, where nobody in memory has just come to its latest state. That exact
+/// state counts most; then the same words of the user's; only then the beginning it shares with another.
 async fn by_state(proxy: &Proxy, who: &Who, talk: &Conversation) -> Option<Arc<str>> {
-    let store = &proxy.deps.store;
-    let asked = talk.answered.iter().rev().take(LOOKUPS).map(|state| store.session_by_state(*state));
-    for matches in futures::future::join_all(asked).await {
-        let matches = match matches {
+    let mut journal = Journal { proxy, who, answers: true };
+    if let Some(id) = journal.find(talk.prior()?).await {
+        return Some(id);
+    }
+    if let Some(answer) = &talk.remote
+        && let Some(id) = journal.find_answer(answer).await
+    {
+        return Some(id);
+    }
+    if let Some(id) = proxy.sessions.find_by_words(who, talk) {
+        return Some(id);
+    }
+    for state in talk.earlier().take(LOOKUPS - 1) {
+        if let Some(id) = proxy.sessions.find_earlier([state], who, talk) {
+            return Some(id);
+        }
+        if let Some(id) = journal.find(*state).await {
+            return Some(id);
+        }
+    }
+    proxy.sessions.find_earlier(talk.earlier().skip(LOOKUPS - 1), who, talk)
+}
+
+/// The journal, as long as it answers.
+struct Journal<'a> {
+    proxy: &'a Proxy,
+    who: &'a Who,
+    answers: bool,
+}
+
+impl Journal<'_> {
+    /// The session of this agent that has come to a state, taken up again.
+    async fn find(&mut self, state: u128) -> Option<Arc<str>> {
+        if !self.answers {
+            return None;
+        }
+        let found = self.proxy.deps.store.session_by_state(state, &self.who.agent).await;
+        self.take_up(found).await
+    }
+
+    /// The session of this agent in which the provider gave an answer with this id. The first answer of a chain is
+    /// written down under the state of its messages, since nobody knows yet how the conversation will go on.
+    async fn find_answer(&mut self, answer: &str) -> Option<Arc<str>> {
+        if !self.answers {
+            return None;
+        }
+        let found = self.proxy.deps.store.session_by_answer(answer, &self.who.agent).await;
+        self.take_up(found).await
+    }
+
+    async fn take_up(&mut self, found: store::Result<Vec<StateMatch>>) -> Option<Arc<str>> {
+        let matches = match found {
             Ok(matches) => matches,
             Err(error) => {
-                tracing::warn!(%error, "the journal cannot be asked for the session; a new one begins");
+                tracing::warn!(%error, "the journal cannot be asked for the session");
+                self.answers = false;
                 return None;
             }
         };
-        // The one that has not gone on from here yet; else the latest.
-        let found = matches.iter().rev().find(|m| !m.continued).or(matches.first());
-        if let Some(found) = found {
-            tracing::debug!(session = %found.session, agent = %who.agent, "session found in the journal");
-            return Some(found.session.as_str().into());
-        }
+        // The latest that has not gone on from here yet; else the latest.
+        let found = matches.iter().find(|m| !m.continued).or(matches.first())?;
+        tracing::debug!(session = %found.session, agent = %self.who.agent, "session found in the journal");
+        let id = found.session.as_str().into();
+        take_up(self.proxy, &id, self.who).await;
+        Some(id)
     }
-    None
 }
 
 /// Loads what the journal knows of a session, if anything.
 async fn take_up(proxy: &Proxy, id: &Arc<str>, who: &Who) {
-    match remembered(proxy, id).await {
+    match remembered(proxy, id, who).await {
         Ok(Some(from)) => proxy.sessions.adopt(id, &who.agent, from, Instant::now()),
         Ok(None) => {}
         Err(error) => tracing::warn!(session = %id, %error, "the journal cannot be asked what was added before"),
     }
 }
 
-async fn remembered(proxy: &Proxy, id: &str) -> store::Result<Option<Remembered>> {
+async fn remembered(proxy: &Proxy, id: &str, who: &Who) -> store::Result<Option<Remembered>> {
     let store = &proxy.deps.store;
-    if store.session(id).await?.is_none() {
-        return Ok(None);
-    }
+    let Some(session) = store.session(id).await? else { return Ok(None) };
     let last =
         TurnFilter { session: Some(id.to_owned()), kind: Some("main".to_owned()), limit: 1, ..TurnFilter::default() };
     let last = store.turns(&last).await?.into_iter().next();
     let blocks = store.injections(id).await?;
+    // What another agent said of whose memory it is holds for that one.
+    let scope = last.as_ref().filter(|turn| turn.agent.as_deref() == Some(&*who.agent)).map(|turn| turn.scope.clone());
     Ok(Some(Remembered {
+        agent: session.agent.map(Arc::from),
         turn_no: last.as_ref().map_or(0, |t| t.turn_no),
         step: last.as_ref().map_or(0, |t| t.step),
-        scope: last.map(|t| t.scope).unwrap_or_default(),
+        scope: scope.unwrap_or_default(),
         blocks: blocks
             .into_iter()
             .map(|b| (TurnKey { hash: b.message_hash, occurrence: b.occurrence }, Arc::from(b.text)))

@@ -1,5 +1,6 @@
 //! The door and the signposts of the agent port: gate, size limit, and which path leads where.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,6 +75,35 @@ impl<'a> Door<'a> {
     }
 }
 
+/// A path in its usual spelling, so that none leads round the door it belongs to: letters, digits and `-._~` stand for
+/// themselves, empty and `.` segments are nothing. What then still leads upwards is refused where it would go out.
+fn plainly(path: &str) -> Cow<'_, str> {
+    let odd = path.contains('%') || path.contains("//") || path.contains("/.");
+    if !odd {
+        return Cow::Borrowed(path);
+    }
+    let mut decoded = String::with_capacity(path.len());
+    let mut rest = path;
+    while let Some(at) = rest.find('%') {
+        let (before, escape) = rest.split_at(at);
+        decoded.push_str(before);
+        let code = escape.get(1..3).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        let itself = code.map(char::from).filter(|c| c.is_ascii_alphanumeric() || "-._~".contains(*c));
+        decoded.push(itself.unwrap_or('%'));
+        rest = &escape[if itself.is_some() { 3 } else { 1 }..];
+    }
+    decoded.push_str(rest);
+    let mut plain = String::with_capacity(decoded.len());
+    for segment in decoded.split('/').filter(|segment| !segment.is_empty() && *segment != ".") {
+        plain.push('/');
+        plain.push_str(segment);
+    }
+    if plain.is_empty() || decoded.ends_with('/') {
+        plain.push('/');
+    }
+    Cow::Owned(plain)
+}
+
 /// The dialect in which errors on this path are told.
 pub(crate) fn dialect_of(path: &str, headers: &HeaderMap) -> Dialect {
     if path.contains("/messages") || headers.contains_key("anthropic-version") {
@@ -121,6 +151,7 @@ fn preflight(asked: &HeaderMap) -> Response {
 
 async fn answer(proxy: Arc<Proxy>, settings: Arc<Settings>, parts: Parts, body: Body) -> Response {
     let (path_key, path) = gate::split_path_key(&parts.uri);
+    let path = &*plainly(path);
     let dialect = dialect_of(path, &parts.headers);
     let refuse = |refusal: Refusal| refuse(dialect, &parts, refusal);
     if let Err(refusal) = gate::check_source(&parts, &settings) {
@@ -130,10 +161,7 @@ async fn answer(proxy: Arc<Proxy>, settings: Arc<Settings>, parts: Parts, body: 
     if door == Door::Health && is_read(&parts.method) {
         return health();
     }
-    let pass = match gate::check_caller(&parts, path_key, &settings) {
-        Ok(pass) => pass,
-        Err(refusal) => return refuse(refusal),
-    };
+    // Asked before the key: what comes back here carries the provider's.
     if parts.headers.get_all(HOP_HEADER).iter().any(|hop| hop.as_bytes() == proxy.deps.hop.as_bytes()) {
         let message =
             "this request came from this proxy: llm.api_base leads back here; set it to the provider's address";
@@ -143,6 +171,11 @@ async fn answer(proxy: Arc<Proxy>, settings: Arc<Settings>, parts: Parts, body: 
             HeaderMap::new(),
         );
     }
+    let typed = gate::check_type(&parts, matches!(door, Door::Provider(_)), &settings);
+    let pass = match typed.and_then(|()| gate::check_caller(&parts, path_key, &settings)) {
+        Ok(pass) => pass,
+        Err(refusal) => return refuse(refusal),
+    };
     if let Some(methods) = door.allowed()
         && !methods.split(", ").any(|m| m == parts.method.as_str())
     {
@@ -166,11 +199,12 @@ async fn route(
     dialect: Dialect,
 ) -> Response {
     let (_, path) = gate::split_path_key(&parts.uri);
+    let path = &*plainly(path);
     match Door::at(path) {
         Door::Generate(client) => converse::converse(proxy, settings, client, parts, body, pass).await,
         Door::CountTokens => count::count_tokens(&proxy, &settings, &parts, body, pass).await,
         Door::Models(model) => list::models(&proxy, dialect, model, &parts, pass).await,
-        Door::Own(path) => other::own(path),
+        Door::Own(path) => other::own(&proxy, path, &parts, body).await,
         Door::Provider(path) => other::pass_through(&proxy, dialect, path, &parts, body, pass).await,
         Door::Health | Door::Nowhere => nowhere(dialect, &parts.method, path),
     }
@@ -200,6 +234,12 @@ fn refuse(dialect: Dialect, parts: &Parts, refusal: Refusal) -> Response {
     error_response(dialect, &refusal.api_error().into(), HeaderMap::new())
 }
 
+/// Small bodies are cut out of the connection's read buffer: as long as they live, the connection would need another one.
+fn own(body: Bytes) -> Bytes {
+    const READ_BUFFER: usize = 8192;
+    if body.len() < READ_BUFFER { Bytes::copy_from_slice(&body) } else { body }
+}
+
 async fn read_body(parts: &Parts, body: Body, settings: &Settings) -> Result<Bytes, ApiError> {
     let too_large = || {
         let message = format!(
@@ -214,7 +254,7 @@ async fn read_body(parts: &Parts, body: Body, settings: &Settings) -> Result<Byt
     }
     let limited = Limited::new(body, settings.max_body_bytes);
     match tokio::time::timeout(BODY_PATIENCE, limited.collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Ok(body)) => Ok(own(body.to_bytes())),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
         Ok(Err(error)) => {
             Err(ApiError::new(400, ErrorKind::InvalidRequest, format!("the request body broke off: {error}")))
@@ -247,7 +287,18 @@ mod tests {
     #[case("/api/v1/models", Door::Nowhere)]
     #[case("/embeddings", Door::Nowhere)]
     #[case("/", Door::Nowhere)]
+    #[case("/v1/./chat/completions", Door::Generate(Dialect::Chat))]
+    #[case("/v1/chat/completions//", Door::Generate(Dialect::Chat))]
+    #[case("/v1//chat//completions/.", Door::Generate(Dialect::Chat))]
+    #[case("/%761/%63hat/%2e/completion%73", Door::Generate(Dialect::Chat))]
+    #[case("/v1/messages/%63ount_tokens", Door::CountTokens)]
+    #[case("/v1/files/%2e%2e/x", Door::Provider("/files/../x"))]
+    #[case("/v1/files/a%20b%2Fc%zz%4", Door::Provider("/files/a%20b%2Fc%zz%4"))]
+    #[case("/v1/chat%2fcompletions", Door::Provider("/chat%2fcompletions"))]
+    #[case("/v1/files/.hidden", Door::Provider("/files/.hidden"))]
+    #[case("/v1/.", Door::Nowhere)]
+    #[case("//", Door::Nowhere)]
     fn paths_lead(#[case] path: &str, #[case] door: Door<'_>) {
-        assert_eq!(Door::at(path), door);
+        assert_eq!(Door::at(&plainly(path)), door);
     }
 }

@@ -19,6 +19,8 @@ const BLOCK_BYTES: usize = 6 << 20;
 const STATES: usize = 32;
 /// Sessions kept per state; identical conversations beyond that are found in the journal.
 const SHARED: usize = 32;
+/// User turns of one session whose numbers are kept: as many conversations can go on in it side by side.
+const TURNS: usize = 64;
 /// A first request that failed and comes again within this time is the same conversation.
 const RETRY: Duration = Duration::from_secs(120);
 /// Failed first requests remembered.
@@ -31,7 +33,7 @@ pub(crate) enum Found {
     Here(Arc<str>),
     /// To this session, which the journal may know.
     Named(Arc<str>),
-    /// To whatever session the journal knows by one of the conversation's states.
+    /// Nobody in memory has just come to the state it goes on from; the journal may know who has.
     Unknown,
     /// To none: it begins one.
     New,
@@ -55,6 +57,7 @@ pub(crate) struct Place {
 /// What the journal remembers of a session.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Remembered {
+    pub(crate) agent: Option<Arc<str>>,
     pub(crate) turn_no: u32,
     pub(crate) step: u32,
     pub(crate) blocks: Vec<(TurnKey, Arc<str>)>,
@@ -66,10 +69,10 @@ struct Session {
     agent: Arc<str>,
     last: Instant,
     in_flight: u32,
+    /// The highest number of a user turn.
     turn_no: u32,
-    step: u32,
-    /// The message of the current turn; `None` right after the session came back from the journal.
-    current: Option<TurnKey>,
+    /// The turns that requests may still go on with, the latest last.
+    turns: Vec<Turn>,
     /// What was decided for which message; `None` = nothing fitted.
     blocks: HashMap<TurnKey, Option<Arc<str>>>,
     states: VecDeque<u128>,
@@ -77,6 +80,16 @@ struct Session {
     /// State of the last request that did not end well.
     failed: Option<u128>,
     scope: Scope,
+    /// Its place in `Table::quiet`, while nothing is under way.
+    quiet: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    /// The message that began it; `None` right after the session came back from the journal.
+    key: Option<TurnKey>,
+    no: u32,
+    step: u32,
 }
 
 #[derive(Debug, Default)]
@@ -86,11 +99,18 @@ struct Table {
     by_said: HashMap<u128, VecDeque<Claim>>,
     failed: HashMap<u128, (Arc<str>, Instant)>,
     block_bytes: usize,
+    /// Sessions with nothing under way in the order in which they fell silent, the longest silent first. Entries
+    /// whose number is not the session's own any more are passed over.
+    quiet: VecDeque<(u64, Arc<str>)>,
+    silences: u64,
 }
 
 #[derive(Debug)]
 struct Claim {
     session: Arc<str>,
+    /// When the request began that came to this state, and when it was over.
+    began: Instant,
+    over: Instant,
     /// A later request has gone on from this state.
     continued: bool,
 }
@@ -106,37 +126,34 @@ impl Sessions {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds the session of a request.
+    /// Finds the session of a request: the one it names, or the one that has come to the state it goes on from.
     pub(crate) fn find(&self, who: &Who, talk: &Conversation, now: Instant) -> Found {
         let mut table = self.table();
         if let Some(id) = &who.session {
             return if table.sessions.contains_key(id) { Found::Here(id.clone()) } else { Found::Named(id.clone()) };
         }
-        let main = who.kind.is_main();
-        if talk.answered.is_empty() {
-            return match table.failed.get(&talk.state) {
-                Some((id, at)) if main && now.duration_since(*at) < RETRY && table.sessions.contains_key(id) => {
-                    Found::Here(id.clone())
-                }
-                _ => Found::New,
-            };
-        }
-        let table = &mut *table;
-        for state in talk.answered.iter().rev() {
-            if let Some(claims) = table.by_state.get_mut(state)
-                && let Some(id) = choose(claims, &table.sessions, who, talk, main)
-            {
-                return Found::Here(id);
-            }
-        }
-        for state in talk.said.iter().rev() {
-            if let Some(claims) = table.by_said.get_mut(state)
-                && let Some(id) = choose(claims, &table.sessions, who, talk, main)
-            {
-                return Found::Here(id);
-            }
-        }
-        Found::Unknown
+        let Some(latest) = talk.prior() else {
+            return table.tried_before(who, talk, now).map_or(Found::New, Found::Here);
+        };
+        table.at(latest, who, talk).map_or(Found::Unknown, Found::Here)
+    }
+
+    /// The session in memory where the user has said the same up to the last answer, whatever was answered.
+    pub(crate) fn find_by_words(&self, who: &Who, talk: &Conversation) -> Option<Arc<str>> {
+        let mut table = self.table();
+        let Table { by_said, sessions, .. } = &mut *table;
+        choose(by_said.get_mut(&talk.said_before?)?, sessions, who, talk)
+    }
+
+    /// The session in memory that has come to one of these earlier states; the first one known counts.
+    pub(crate) fn find_earlier<'s>(
+        &self,
+        states: impl IntoIterator<Item = &'s u128>,
+        who: &Who,
+        talk: &Conversation,
+    ) -> Option<Arc<str>> {
+        let mut table = self.table();
+        states.into_iter().find_map(|state| table.at(*state, who, talk))
     }
 
     /// Takes up a session again that the journal remembers; one that is in memory meanwhile stays as it is.
@@ -145,58 +162,43 @@ impl Sessions {
         if table.sessions.contains_key(id) {
             return;
         }
-        table.make_room(now);
+        table.make_room();
         let bytes: usize = from.blocks.iter().map(|(_, text)| text.len()).sum();
         table.block_bytes += bytes;
-        let mut session = Session::new(agent.clone(), now);
+        let mut session = Session::new(from.agent.unwrap_or_else(|| agent.clone()), now);
         session.turn_no = from.turn_no;
-        session.step = from.step;
+        if from.turn_no > 0 {
+            session.turns.push(Turn { key: None, no: from.turn_no, step: from.step });
+        }
         session.scope = from.scope;
         session.blocks = from.blocks.into_iter().map(|(key, text)| (key, Some(text))).collect();
         table.sessions.insert(id.clone(), session);
+        table.falls_silent(id);
     }
 
     /// Enters a request into its session, which is made if need be. Every entered request must be left again.
     pub(crate) fn enter(&self, id: &Arc<str>, who: &Who, talk: &Conversation, now: Instant) -> Place {
         let mut table = self.table();
         if !table.sessions.contains_key(id) {
-            table.make_room(now);
+            table.make_room();
         }
         let session = table.sessions.entry(id.clone()).or_insert_with(|| Session::new(who.agent.clone(), now));
         session.last = now;
         session.in_flight += 1;
-        session.keep_scope(&who.scope);
         let mut place = Place {
             session: id.clone(),
             turn_no: session.turn_no.max(1),
-            step: session.step,
+            step: session.turns.last().map_or(0, |turn| turn.step),
             put_back: Vec::new(),
             open: None,
             current: None,
-            scope: session.scope.clone(),
+            scope: session.scope_of(who),
         };
         if !who.kind.is_main() {
+            session.put_back_aside(talk, &mut place);
             return place;
         }
-        let key = talk.trigger.map(|(_, key)| key);
-        let same_turn = match (key, session.current) {
-            _ if session.turn_no == 0 => false,
-            (None, _) => true,
-            (Some(key), Some(current)) => key == current,
-            // Back from the journal: tool results continue the turn that was under way.
-            (Some(_), None) => talk.tool_step,
-        };
-        if same_turn {
-            session.step += 1;
-        } else {
-            session.turn_no += 1;
-            session.step = 0;
-        }
-        if key.is_some() {
-            session.current = key;
-        }
-        place.turn_no = session.turn_no;
-        place.step = session.step;
+        (place.turn_no, place.step) = session.count(talk);
         place.open = talk.trigger;
         session.put_back(talk, &mut place);
         if let Some((_, key)) = place.open.filter(|_| talk.tool_step) {
@@ -229,32 +231,42 @@ impl Sessions {
         let Some(session) = table.sessions.get_mut(id) else { return };
         session.in_flight = session.in_flight.saturating_sub(1);
         session.last = now;
-        if !kind.is_main() {
-            return;
-        }
-        let [Some(state), other] = end.states else {
-            session.failed = Some(talk.state);
-            if talk.answered.is_empty() && talk.trigger.is_some() && end.outcome != Outcome::Ok {
-                if table.failed.len() >= FAILED {
-                    table.failed.retain(|_, (_, at)| now.duration_since(*at) < RETRY);
+        if kind.is_main() {
+            if end.outcome == Outcome::Ok {
+                session.failed = None;
+                if talk.answered.is_empty() {
+                    table.failed.remove(&talk.state);
                 }
-                if table.failed.len() < FAILED {
-                    table.failed.insert(talk.state, (id.clone(), now));
+            } else {
+                session.failed = Some(talk.state);
+                if talk.answered.is_empty() && talk.trigger.is_some() {
+                    if table.failed.len() >= FAILED {
+                        table.failed.retain(|_, (_, at)| now.duration_since(*at) < RETRY);
+                    }
+                    if table.failed.len() < FAILED {
+                        table.failed.insert(talk.state, (id.clone(), now));
+                    }
                 }
             }
-            return;
-        };
-        session.failed = None;
-        if talk.answered.is_empty() {
-            table.failed.remove(&talk.state);
+            let claim = || Claim { session: id.clone(), began: end.began, over: now, continued: false };
+            for state in end.states.into_iter().flatten() {
+                enter_claim(&mut table.by_state, &mut session.states, state, claim());
+            }
+            if let Some(said) = talk.said.filter(|_| end.states[0].is_some()) {
+                enter_claim(&mut table.by_said, &mut session.said, said, claim());
+            }
         }
-        claim(&mut table.by_state, &mut session.states, state, id);
-        if let Some(other) = other {
-            claim(&mut table.by_state, &mut session.states, other, id);
+        if session.in_flight == 0 {
+            table.falls_silent(id);
         }
-        if let Some(said) = talk.said.last() {
-            claim(&mut table.by_said, &mut session.said, *said, id);
-        }
+    }
+
+    /// Forgets all sessions without a request under way: what the journal says of them has changed.
+    pub(crate) fn forget_quiet(&self) {
+        let mut table = self.table();
+        let quiet: Vec<Arc<str>> =
+            table.sessions.iter().filter(|(_, s)| s.in_flight == 0).map(|(id, _)| id.clone()).collect();
+        quiet.iter().for_each(|id| table.remove(id));
     }
 
     /// Forgets a session. The journal still knows it.
@@ -274,17 +286,16 @@ impl Sessions {
         self.table().sessions.get(id).is_some_and(|s| s.in_flight > 0 || now.duration_since(s.last) < idle)
     }
 
-    /// Whether some request has been under way for so long.
-    pub(crate) fn busy_longer_than(&self, idle: Duration, now: Instant) -> bool {
-        self.table().sessions.values().any(|s| s.in_flight > 0 && now.duration_since(s.last) >= idle)
-    }
-
     /// Where a request would belong and what would be put into it, without entering it.
     pub(crate) fn preview(&self, who: &Who, talk: &Conversation, now: Instant) -> Place {
         let aside = Who { kind: Kind::Side(String::new()), ..who.clone() };
         let id = match self.find(&aside, talk, now) {
             Found::Here(id) | Found::Named(id) => id,
-            Found::Unknown | Found::New => "".into(),
+            Found::Unknown => {
+                let alike = self.find_by_words(&aside, talk);
+                alike.or_else(|| self.find_earlier(talk.earlier(), &aside, talk)).unwrap_or_default()
+            }
+            Found::New => Arc::default(),
         };
         let mut place = Place {
             session: id.clone(),
@@ -311,6 +322,7 @@ impl Sessions {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct End {
     pub(crate) outcome: Outcome,
+    pub(crate) began: Instant,
     /// The states from which the next request may go on, the usual one first.
     pub(crate) states: [Option<u128>; 2],
 }
@@ -322,19 +334,23 @@ impl Session {
             last: now,
             in_flight: 0,
             turn_no: 0,
-            step: 0,
-            current: None,
+            turns: Vec::new(),
             blocks: HashMap::new(),
             states: VecDeque::new(),
             said: VecDeque::new(),
             failed: None,
             scope: Scope::default(),
+            quiet: 0,
         }
     }
 
-    /// A scope once named holds for the session until another is named.
-    fn keep_scope(&mut self, named: &Scope) {
-        let Scope { user_id, workspace_id, memory_scope } = named;
+    /// Whose memory it is. A scope once named holds for the session until another is named; what one agent named does
+    /// not hold for another one that uses the same session id.
+    fn scope_of(&mut self, who: &Who) -> Scope {
+        if who.agent != self.agent {
+            return who.scope.clone();
+        }
+        let Scope { user_id, workspace_id, memory_scope } = &who.scope;
         for (kept, named) in [
             (&mut self.scope.user_id, user_id),
             (&mut self.scope.workspace_id, workspace_id),
@@ -344,21 +360,66 @@ impl Session {
                 kept.clone_from(named);
             }
         }
+        self.scope.clone()
+    }
+
+    /// The turn a main request belongs to and its step in it. Several conversations may go on in one session: each
+    /// has its turn, named by the user's message.
+    fn count(&mut self, talk: &Conversation) -> (u32, u32) {
+        let key = talk.trigger.map(|(_, key)| key);
+        let latest = self.turns.len().checked_sub(1);
+        let again = self.failed == Some(talk.state);
+        let known = match key {
+            // Nobody spoke: it belongs to what is under way.
+            None => latest,
+            Some(_) => {
+                let known = self.turns.iter().rposition(|turn| turn.key == key);
+                let known = known.filter(|at| talk.begun || again || Some(*at) == latest);
+                // Back from the journal: tool results continue the turn that was under way.
+                known.or(latest.filter(|at| talk.tool_step && self.turns[*at].key.is_none()))
+            }
+        };
+        let turn = match known {
+            Some(at) => {
+                let turn = self.turns.remove(at);
+                Turn { key: key.or(turn.key), step: turn.step + 1, ..turn }
+            }
+            None => {
+                if self.turns.len() >= TURNS {
+                    self.turns.remove(0);
+                }
+                self.turn_no += 1;
+                Turn { key, no: self.turn_no, step: 0 }
+            }
+        };
+        self.turns.push(turn);
+        (turn.no, turn.step)
     }
 
     /// Fills in what was put into the messages of this conversation before.
     fn put_back(&self, talk: &Conversation, place: &mut Place) {
         let current = talk.trigger.map(|(_, key)| key);
-        place.put_back = talk
-            .users
-            .iter()
-            .filter(|(_, key)| Some(*key) != current)
-            .filter_map(|(index, key)| Some((*index, self.blocks.get(key)?.clone()?)))
-            .collect();
+        self.put_back_but(current, talk, place);
         if let Some(decided) = current.and_then(|key| self.blocks.get(&key)) {
             place.current.clone_from(decided);
             place.open = None;
         }
+    }
+
+    /// The same for a call beside the conversation. Where it carries the conversation, what goes upstream begins as
+    /// the conversation did; a call of its own gets nothing.
+    fn put_back_aside(&self, talk: &Conversation, place: &mut Place) {
+        if !talk.answered.is_empty() {
+            self.put_back_but(None, talk, place);
+        }
+    }
+
+    fn put_back_but(&self, but: Option<TurnKey>, talk: &Conversation, place: &mut Place) {
+        if self.blocks.is_empty() {
+            return;
+        }
+        let earlier = talk.users.iter().filter(|(_, key)| Some(*key) != but);
+        place.put_back = earlier.filter_map(|(index, key)| Some((*index, self.blocks.get(key)?.clone()?))).collect();
     }
 
     fn block_bytes(&self) -> usize {
@@ -366,39 +427,54 @@ impl Session {
     }
 }
 
-/// Picks the session that goes on: one whose same request failed, else the oldest that has not gone on yet, else the latest.
+/// Picks the session that goes on: one whose same request failed; else, of those answered last, the first that has not
+/// gone on yet; else the latest. Answers that were under way together count as equally late: alike conversations side
+/// by side go on in the order of their answers, and one that was given up long ago is not taken for a new one.
 fn choose(
     claims: &mut VecDeque<Claim>,
     sessions: &HashMap<Arc<str>, Session>,
     who: &Who,
     talk: &Conversation,
-    main: bool,
 ) -> Option<Arc<str>> {
     let of_agent = |claim: &&mut Claim| sessions.get(&claim.session).is_some_and(|s| s.agent == who.agent);
     let mut fitting: Vec<&mut Claim> = claims.iter_mut().filter(of_agent).collect();
     let again = fitting.iter().position(|c| sessions.get(&c.session).is_some_and(|s| s.failed == Some(talk.state)));
-    let fresh = again.or_else(|| fitting.iter().position(|c| !c.continued));
-    let at = fresh.or_else(|| fitting.len().checked_sub(1))?;
+    let at = again.or_else(|| next_up(&fitting)).or_else(|| fitting.len().checked_sub(1))?;
     let claim = fitting.get_mut(at)?;
-    claim.continued |= main;
+    claim.continued |= who.kind.is_main();
     Some(claim.session.clone())
 }
 
-fn claim(index: &mut HashMap<u128, VecDeque<Claim>>, own: &mut VecDeque<u128>, state: u128, id: &Arc<str>) {
-    if own.contains(&state) {
-        return;
+/// The first of the claims that were under way together with the latest one nobody has gone on from.
+fn next_up(claims: &[&mut Claim]) -> Option<usize> {
+    let mut open = claims.iter().enumerate().rev().filter(|(_, claim)| !claim.continued);
+    let (mut first, latest) = open.next()?;
+    let mut began = latest.began;
+    for (at, claim) in open {
+        if claim.over <= began {
+            break;
+        }
+        (first, began) = (at, began.min(claim.began));
     }
-    if own.len() >= STATES
+    Some(first)
+}
+
+/// Enters what a session has come to as the latest. Where it has been there before, it is there again.
+fn enter_claim(index: &mut HashMap<u128, VecDeque<Claim>>, own: &mut VecDeque<u128>, state: u128, claim: Claim) {
+    if let Some(at) = own.iter().position(|known| *known == state) {
+        own.remove(at);
+        release(index, state, &claim.session);
+    } else if own.len() >= STATES
         && let Some(old) = own.pop_front()
     {
-        release(index, old, id);
+        release(index, old, &claim.session);
     }
     own.push_back(state);
     let claims = index.entry(state).or_default();
     if claims.len() >= SHARED {
         claims.pop_front();
     }
-    claims.push_back(Claim { session: id.clone(), continued: false });
+    claims.push_back(claim);
 }
 
 fn release(index: &mut HashMap<u128, VecDeque<Claim>>, state: u128, id: &str) {
@@ -411,6 +487,18 @@ fn release(index: &mut HashMap<u128, VecDeque<Claim>>, state: u128, id: &str) {
 }
 
 impl Table {
+    /// The session of this agent that has come to a state.
+    fn at(&mut self, state: u128, who: &Who, talk: &Conversation) -> Option<Arc<str>> {
+        choose(self.by_state.get_mut(&state)?, &self.sessions, who, talk)
+    }
+
+    /// The session of a first request that failed and comes again, alone or with another message behind it.
+    fn tried_before(&self, who: &Who, talk: &Conversation, now: Instant) -> Option<Arc<str>> {
+        let tried = |state| self.failed.get(state).filter(|(_, at)| now.duration_since(*at) < RETRY);
+        let (id, _) = tried(&talk.state).or_else(|| tried(&talk.before)).filter(|_| who.kind.is_main())?;
+        self.sessions.get(id).filter(|session| session.agent == who.agent).map(|_| id.clone())
+    }
+
     fn remove(&mut self, id: &str) {
         let Some(session) = self.sessions.remove(id) else { return };
         self.block_bytes = self.block_bytes.saturating_sub(session.block_bytes());
@@ -420,27 +508,96 @@ impl Table {
         for said in &session.said {
             release(&mut self.by_said, *said, id);
         }
+        if let Some(state) = session.failed
+            && self.failed.get(&state).is_some_and(|(failed, _)| &**failed == id)
+        {
+            self.failed.remove(&state);
+        }
     }
 
-    /// Lets the longest unused eighth go when the table is full. Sessions with a request under way stay.
-    fn make_room(&mut self, now: Instant) {
-        if self.sessions.len() < CAPACITY && self.block_bytes < BLOCK_BYTES {
-            return;
+    /// Puts a session with nothing under way at the end of the order in which they go.
+    fn falls_silent(&mut self, id: &Arc<str>) {
+        self.silences += 1;
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.quiet = self.silences;
         }
-        let mut quiet: Vec<(Duration, Arc<str>)> = self
-            .sessions
-            .iter()
-            .filter(|(_, s)| s.in_flight == 0)
-            .map(|(id, s)| (now.duration_since(s.last), id.clone()))
-            .collect();
-        let most = (quiet.len() / 8).max(1).min(quiet.len());
-        if most == 0 {
-            return;
+        self.quiet.push_back((self.silences, id.clone()));
+        if self.quiet.len() > 2 * self.sessions.len() + 64 {
+            let sessions = &self.sessions;
+            self.quiet.retain(|(silence, id)| sessions.get(id).is_some_and(|s| s.quiet == *silence));
         }
-        quiet.select_nth_unstable_by(most - 1, |a, b| b.0.cmp(&a.0));
-        for (_, id) in quiet.drain(..most) {
-            self.remove(&id);
+    }
+
+    /// Lets the longest unused sessions go while the table is full. Sessions with a request under way stay.
+    fn make_room(&mut self) {
+        while self.sessions.len() >= CAPACITY || self.block_bytes >= BLOCK_BYTES {
+            let Some((silence, id)) = self.quiet.pop_front() else { return };
+            // A session that spoke again stands further back, or will when it is silent.
+            if self.sessions.get(&id).is_some_and(|s| s.quiet == silence && s.in_flight == 0) {
+                self.remove(&id);
+            }
         }
-        self.failed.retain(|_, (id, _)| self.sessions.contains_key(id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn who() -> Who {
+        Who { agent: "a".into(), session: None, echo: false, kind: Kind::Main, done: false, scope: Scope::default() }
+    }
+
+    fn enter(sessions: &Sessions, id: &str) {
+        sessions.enter(&id.into(), &who(), &Conversation::default(), Instant::now());
+    }
+
+    fn leave(sessions: &Sessions, id: &str) {
+        let end = End { outcome: Outcome::Ok, began: Instant::now(), states: [None; 2] };
+        sessions.leave(&id.into(), &Kind::Main, &Conversation::default(), end, Instant::now());
+    }
+
+    #[test]
+    fn the_longest_unused_sessions_go_first_and_those_under_way_stay() {
+        let sessions = Sessions::default();
+        enter(&sessions, "under way");
+        for n in 0..CAPACITY - 1 {
+            enter(&sessions, &n.to_string());
+            leave(&sessions, &n.to_string());
+        }
+        // The oldest speaks again.
+        enter(&sessions, "0");
+        leave(&sessions, "0");
+        for n in 0..10 {
+            enter(&sessions, &format!("new {n}"));
+            leave(&sessions, &format!("new {n}"));
+        }
+        assert_eq!(sessions.len(), CAPACITY);
+        let known = |id: &str| sessions.table().sessions.contains_key(id);
+        assert!(known("under way") && known("0") && known("new 0") && known("11"));
+        assert!((1..=10).all(|n| !known(&n.to_string())));
+    }
+
+    #[test]
+    fn the_order_of_silence_takes_no_more_room_than_the_sessions() {
+        let sessions = Sessions::default();
+        for n in 0..10_000 {
+            let id = (n % 3).to_string();
+            enter(&sessions, &id);
+            leave(&sessions, &id);
+        }
+        assert!(sessions.table().quiet.len() <= 2 * 3 + 65);
+    }
+
+    #[test]
+    fn a_table_full_of_requests_under_way_takes_more() {
+        let sessions = Sessions::default();
+        for n in 0..CAPACITY + 5 {
+            enter(&sessions, &n.to_string());
+        }
+        assert_eq!(sessions.len(), CAPACITY + 5);
+        (0..CAPACITY + 5).for_each(|n| leave(&sessions, &n.to_string()));
+        enter(&sessions, "new");
+        assert_eq!(sessions.len(), CAPACITY);
     }
 }

@@ -1,5 +1,5 @@
 //! A streamed answer on its way to the agent. Pulls from the provider only as fast as the agent reads; every chunk leaves
-//! the moment it arrives, a tee folds it; the last event waits until the turn is in the journal. Dropped by the server
+//! the moment it arrives, a tee folds it; the last event waits until the journal has the turn. Dropped by the server
 //! when the agent goes away, which ends the exchange with the provider in the same moment.
 
 use std::future::Future;
@@ -10,20 +10,25 @@ use std::time::Duration;
 
 use axum::http::HeaderMap;
 use bytes::Bytes;
-use dialect::{Answer, ApiError, Dialect, End, Relay, RelaySpec};
+use dialect::{Answer, ApiError, Dialect, End, ErrorKind, Relay, RelaySpec};
 use futures::future::BoxFuture;
 use http_body::{Body, Frame};
 use store::Outcome;
 use tokio::time::{Instant, Sleep};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::Proxy;
 use crate::conceal::Conceal;
 use crate::forward::Head;
 use crate::model::{BodyError, ReplyBody};
-use crate::record::{Closing, Committed, Ending, Record};
+use crate::record::{Closing, Ending, Record, Recorded};
 
+/// What agents are told whose answers still run when the service has to end.
+pub(crate) const STOPPED: &str = "MetaClaw is being stopped";
 /// How long the provider may take after the end of its answer to tell the usage that was asked for.
 const USAGE_GRACE: Duration = Duration::from_millis(500);
+/// How long the end marker of an answer may take that is otherwise complete.
+const MARKER_GRACE: Duration = Duration::from_secs(2);
 /// How long a provider may take to close an answer that is complete, so that its connection can be used again.
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -67,7 +72,7 @@ pub(crate) enum Beginning {
     /// The first bytes are there, or the provider is silent long enough for a keep-alive.
     Flows,
     /// Nothing was sent yet, so this can still be a proper error answer. The record is closed.
-    Failed(Failure, Committed),
+    Failed(Failure, Recorded),
 }
 
 /// See the module.
@@ -89,9 +94,11 @@ pub(crate) struct AgentStream {
     heard: Instant,
     /// When the agent last got something.
     told: Instant,
-    /// The end of the grace for late usage.
+    /// The end of the grace for late usage, or for a late end marker.
     grace: Option<Instant>,
     timer: Pin<Box<Sleep>>,
+    /// Made when the provider is waited for.
+    stopping: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }
 
 impl AgentStream {
@@ -119,6 +126,7 @@ impl AgentStream {
             told: now,
             grace: None,
             timer: Box::pin(tokio::time::sleep_until(now)),
+            stopping: None,
         };
         stream.arm();
         stream
@@ -129,11 +137,11 @@ impl AgentStream {
         let first = std::future::poll_fn(|cx| self.poll_bytes(cx)).await;
         match (first, self.failure.take()) {
             (_, Some(failure)) => {
-                let committed = match std::mem::replace(&mut self.stage, Stage::Over) {
+                let recorded = match std::mem::replace(&mut self.stage, Stage::Over) {
                     Stage::Committing { commit, .. } => commit.await,
                     _ => Err("the request was not recorded".to_owned()),
                 };
-                Beginning::Failed(failure, committed)
+                Beginning::Failed(failure, recorded)
             }
             (bytes, None) => {
                 self.first = bytes;
@@ -204,6 +212,10 @@ impl AgentStream {
                 Stage::Over => return Poll::Ready(None),
             }
             // The provider is silent.
+            if self.is_stopping(cx) {
+                self.stop();
+                continue;
+            }
             if self.timer.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
@@ -224,6 +236,24 @@ impl AgentStream {
             }
             // Something happened since the timer was set; it is set anew and polled once more.
             self.arm();
+        }
+    }
+
+    /// Whether the service is going down and has waited for running answers as long as it can.
+    fn is_stopping(&mut self, cx: &mut Context<'_>) -> bool {
+        let cancel = &self.proxy.deps.cancel;
+        let stopping = self.stopping.get_or_insert_with(|| Box::pin(cancel.clone().cancelled_owned()));
+        stopping.as_mut().poll(cx).is_ready()
+    }
+
+    /// Tells the agent that nothing more will come.
+    fn stop(&mut self) {
+        let reason = STOPPED.to_owned();
+        if matches!(self.stage, Stage::Flowing(_)) {
+            self.end(End::Cut { reason }, false);
+        } else {
+            let error = ApiError::new(503, ErrorKind::Overloaded, reason);
+            self.fail(error.into(), Outcome::Cut, None, None);
         }
     }
 
@@ -253,7 +283,10 @@ impl AgentStream {
         let Stage::Flowing(flow) = &mut self.stage else { return None };
         let out = match chunk {
             Some(Ok(bytes)) => {
-                let relayed = flow.relay.push(&bytes);
+                let mut relayed = flow.relay.push(&bytes);
+                if flow.relay.is_faulty() {
+                    relayed.out = flow.conceal.bytes(relayed.out);
+                }
                 let late_usage = relayed.finished && flow.relay.needs_grace();
                 if let Some(record) = &mut self.record {
                     record.first_byte();
@@ -265,6 +298,10 @@ impl AgentStream {
                     self.end(End::Clean, !relayed.out.is_empty());
                 } else if late_usage && self.grace.is_none() {
                     self.grace = Some(Instant::now() + USAGE_GRACE);
+                    self.arm();
+                } else if flow.relay.lacks_only_its_marker() {
+                    // Counted from the last word: of several answers in one, others may still go on.
+                    self.grace = Some(Instant::now() + MARKER_GRACE);
                     self.arm();
                 }
                 relayed.out
@@ -287,10 +324,12 @@ impl AgentStream {
         let Stage::Flowing(flow) = std::mem::replace(&mut self.stage, Stage::Over) else { return };
         let Flow { body, relay, weight_version, conceal } = flow;
         let mut finished = relay.finish(end);
+        if finished.problem.is_some() || finished.error.is_some() {
+            finished.out = conceal.bytes(finished.out);
+        }
         finished.problem = finished.problem.map(|problem| conceal.text(problem));
         if let Some(error) = &mut finished.error {
             error.message = conceal.text(std::mem::take(&mut error.message));
-            finished.out = conceal.bytes(finished.out);
         }
         let answer = finished.answer;
         match finished.error {
@@ -328,10 +367,7 @@ impl AgentStream {
 
     fn close(&mut self, ending: Ending, last: Bytes, body: Option<ReplyBody>) {
         self.stage = match self.record.take() {
-            Some(mut record) => {
-                record.first_byte();
-                Stage::Committing { commit: record.close(ending), last, body }
-            }
+            Some(record) => Stage::Committing { commit: record.close(ending), last, body },
             None => Stage::Over,
         };
     }
@@ -377,22 +413,24 @@ impl Body for AgentStream {
 }
 
 impl Drop for AgentStream {
-    /// The agent went away: what was said so far is recorded, what is being recorded gets there.
+    /// The agent went away: what was said so far is recorded, what is being recorded gets there. Many agents stop
+    /// reading when the model has told why it stopped; that is the end of a good answer.
     fn drop(&mut self) {
         match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Flowing(Flow { body, relay, weight_version, .. }) => {
+            Stage::Flowing(Flow { body, relay, weight_version, conceal }) => {
                 drop(body);
+                let answered = relay.is_answered();
                 let reason = "the agent went away".to_owned();
-                let finished = relay.finish(End::Cut { reason: reason.clone() });
+                let finished = relay.finish(if answered { End::Clean } else { End::Cut { reason: reason.clone() } });
+                let problem = finished.problem.map(|problem| conceal.text(problem));
+                let (outcome, error) = match finished.error {
+                    None => (Outcome::Ok, problem),
+                    Some(_) if answered => (Outcome::Cut, problem),
+                    Some(_) => (Outcome::Cancelled, Some(reason)),
+                };
                 if let Some(record) = self.record.take() {
-                    let ending = Ending {
-                        outcome: Outcome::Cancelled,
-                        status: 200,
-                        error: Some(reason),
-                        answer: Some(finished.answer),
-                        weight_version,
-                    };
-                    drop(record.close(ending));
+                    let answer = Some(finished.answer);
+                    drop(record.close(Ending { outcome, status: 200, error, answer, weight_version }));
                 }
             }
             // The record, if it is still open, closes itself; a row under way gets there.

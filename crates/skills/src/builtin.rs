@@ -1,12 +1,14 @@
 //! The skills that come with the product. Written to the library's folder on first run; from then on they are the
 //! user's files: what they edited or removed stays so, what they left alone is kept up to date.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::disk::{self, Written};
 use crate::error::{Error, io};
+use crate::parse::parse;
 use crate::skill::hex;
 
 macro_rules! bank {
@@ -56,6 +58,7 @@ pub(crate) fn install(dir: &Path, bank: &[Builtin]) -> Result<InstallReport, Err
     let mut written = disk::read_written(dir).map_err(io("reading the list of built-in skills of", dir))?;
     let mut report = InstallReport::default();
     let mut changed = false;
+    let mut taken = None;
     for skill in bank {
         let name = skill.name.to_owned();
         let folder = dir.join(skill.name);
@@ -64,6 +67,8 @@ pub(crate) fn install(dir: &Path, bank: &[Builtin]) -> Result<InstallReport, Err
         let before = written.hashes.get(skill.name);
         match std::fs::symlink_metadata(&folder) {
             Err(_) if before.is_some() => report.removed.push(name),
+            // A skill of that name may stand in another folder.
+            Err(_) if taken.get_or_insert_with(|| names(dir)).contains(&name) => report.kept.push(name),
             Err(_) => {
                 disk::write_atomic(&path, skill.text.as_bytes()).map_err(io("writing", &path))?;
                 changed |= written.hashes.insert(name.clone(), now).is_none();
@@ -89,6 +94,13 @@ pub(crate) fn install(dir: &Path, bank: &[Builtin]) -> Result<InstallReport, Err
         save(dir, &written)?;
     }
     Ok(report)
+}
+
+/// The names of the skills that are in the library.
+fn names(dir: &Path) -> BTreeSet<String> {
+    let found = disk::discover(dir, &mut Vec::new()).unwrap_or_default();
+    let read = |path: PathBuf| parse(&path, &disk::read_capped(&path).ok()?).skill.map(|skill| skill.name);
+    found.into_iter().filter_map(read).collect()
 }
 
 fn save(dir: &Path, written: &Written) -> Result<(), Error> {

@@ -106,11 +106,7 @@ impl Library {
         let folder = skill.path.parent().unwrap_or(self.dir()).to_owned();
         accept(&folder, text.as_bytes(), name)?;
         let _lock = lock(self.dir()).map_err(io("locking", self.dir()))?;
-        let old = fs::read(&skill.path).map_err(io("reading", &skill.path))?;
-        let trashed = self.new_trash(&skill, now_ms)?;
-        let copy = trash_dir(self.dir()).join(&trashed.id).join("skill").join("SKILL.md");
-        disk::write_atomic(&copy, &old).map_err(io("writing", &copy))?;
-        disk::write_atomic(&skill.path, text.as_bytes()).map_err(io("writing", &skill.path))?;
+        self.swap_text(&skill, text.as_bytes(), now_ms)?;
         self.reload();
         self.find(name)
     }
@@ -147,6 +143,31 @@ impl Library {
         self.find(&trashed.name)
     }
 
+    /// Brings the file back that [`Self::rewrite`] wrote over; the folder's other files stay as they are. What stands in
+    /// the file now goes to the trash.
+    pub fn restore_text(&self, id: &str, now_ms: i64) -> Result<(), Error> {
+        let trashed =
+            self.trash()?.into_iter().find(|t| t.id == id).ok_or_else(|| Error::NotInTrash { id: id.to_owned() })?;
+        let skill = self.find(&trashed.name)?;
+        let _lock = lock(self.dir()).map_err(io("locking", self.dir()))?;
+        let entry = trash_dir(self.dir()).join(&trashed.id);
+        let copy = entry.join("skill").join("SKILL.md");
+        let old = fs::read(&copy).map_err(io("reading", &copy))?;
+        self.swap_text(&skill, &old, now_ms)?;
+        fs::remove_dir_all(&entry).map_err(io("clearing", &entry))?;
+        self.reload();
+        Ok(())
+    }
+
+    /// Writes `text` over a skill's file after a copy of it is in the trash.
+    fn swap_text(&self, skill: &Skill, text: &[u8], now_ms: i64) -> Result<(), Error> {
+        let old = fs::read(&skill.path).map_err(io("reading", &skill.path))?;
+        let trashed = self.new_trash(skill, now_ms)?;
+        let copy = trash_dir(self.dir()).join(&trashed.id).join("skill").join("SKILL.md");
+        disk::write_atomic(&copy, &old).map_err(io("writing", &copy))?;
+        disk::write_atomic(&skill.path, text).map_err(io("writing", &skill.path))
+    }
+
     /// What can be brought back, newest first.
     pub fn trash(&self) -> Result<Vec<Trashed>, Error> {
         let dir = trash_dir(self.dir());
@@ -161,7 +182,7 @@ impl Library {
             .filter_map(|e| disk::read_json::<Trashed>(&e.path().join("entry.json")).ok().flatten())
             .filter(|t| is_plain(&t.from) && is_plain(Path::new(&t.id)))
             .collect();
-        all.sort_by(|a, b| b.removed_ms.cmp(&a.removed_ms).then_with(|| a.id.cmp(&b.id)));
+        all.sort_by(|a, b| b.removed_ms.cmp(&a.removed_ms).then_with(|| b.id.cmp(&a.id)));
         Ok(all)
     }
 

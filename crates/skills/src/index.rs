@@ -434,6 +434,7 @@ fn pack(text: &str) -> (String, Vec<usize>) {
     let mut packed = String::with_capacity(text.len());
     let mut places = Vec::with_capacity(text.len() + 1);
     let mut end = 0;
+    let text = text::simplify(text);
     for (at, c) in text.char_indices().filter(|(_, c)| !c.is_whitespace()) {
         packed.push(c);
         places.extend(at..at + c.len_utf8());

@@ -165,12 +165,26 @@ fn read(dir: &Path, before: &State) -> State {
     State { good, disabled, problems }
 }
 
-/// Of skills with one name, the first by path; the others become problems.
+/// Of skills with one name, the user's own, then the first by path; the others become problems.
 fn distinct(state: &State) -> (Vec<Arc<Skill>>, Vec<Problem>) {
     let mut problems = state.problems.clone();
     let mut first: BTreeMap<&str, &Arc<Skill>> = BTreeMap::new();
-    for (path, skill) in &state.good {
+    let mut all: Vec<_> = state.good.iter().collect();
+    all.sort_by_key(|(_, skill)| skill.origin == Origin::Builtin);
+    for (path, skill) in all {
         if let Some(other) = first.get(skill.name.as_str()) {
+            if skill.origin == Origin::Builtin && other.origin != Origin::Builtin {
+                problems.push(Problem {
+                    line: None,
+                    severity: Severity::Note,
+                    ..Problem::error(
+                        path,
+                        format!("is not used: your own skill `{}` is {}", skill.name, other.path.display()),
+                        "remove this built-in one, or give yours another name to have both",
+                    )
+                });
+                continue;
+            }
             problems.push(Problem {
                 line: None,
                 severity: Severity::Error,

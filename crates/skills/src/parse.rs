@@ -224,6 +224,7 @@ fn kind(value: &Value) -> &'static str {
 fn check(path: &Path, bytes: &[u8], text: &str, parts: &Parts, fields: &Fields, findings: &mut Vec<Finding>) -> Skill {
     let name = check_name(path, fields, findings);
     let description = check_description(fields, findings);
+    check_comments(text, fields, findings);
     if let Some(long) = fields.text("compatibility", findings).filter(|c| c.chars().count() > MAX_COMPATIBILITY_CHARS) {
         findings.push(Finding::new(
             Severity::Note,
@@ -361,7 +362,37 @@ fn check_description(fields: &Fields, findings: &mut Vec<Finding>) -> String {
             "keep what it does and when to use it, move the rest into the body",
         ));
     }
+    check_controls(&description, fields.line("description"), "description", findings);
     description
+}
+
+/// Control characters have no place in what is shown in terminals and put into a request; line ends and tabs have.
+fn check_controls(text: &str, line: Option<u32>, key: &str, findings: &mut Vec<Finding>) {
+    if let Some(c) = text.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
+        findings.push(Finding::new(
+            Severity::Error,
+            line,
+            format!("`{key}` holds the control character {}", c.escape_unicode()),
+            "take it out",
+        ));
+    }
+}
+
+/// Text behind ` #` is a comment to YAML: told where it was surely meant as text.
+fn check_comments(text: &str, fields: &Fields, findings: &mut Vec<Finding>) {
+    let prose = |e: &&Entry| PROSE_KEYS.contains(&e.key.as_str()) && e.single;
+    for entry in fields.entries.iter().filter(prose) {
+        let value = &text[entry.value.clone()];
+        let Some(Value::String(read)) = fields.map.get(&entry.key) else { continue };
+        if value.starts_with(read.as_str()) && value[read.len()..].trim_start().starts_with('#') {
+            findings.push(Finding::new(
+                Severity::Warning,
+                entry.line,
+                format!("the value of `{}` ends before the ` #`: what follows is a comment", entry.key),
+                format!("if it is text, write {}: {}", entry.key, double_quoted(value)),
+            ));
+        }
+    }
 }
 
 fn check_category(fields: &Fields, findings: &mut Vec<Finding>) -> String {
@@ -383,6 +414,8 @@ fn check_category(fields: &Fields, findings: &mut Vec<Finding>) -> String {
         .chars()
         .map(|c| if c == ' ' || c == '-' { '_' } else { c.to_ascii_lowercase() })
         .collect();
+    let line = fields.line("metadata").or_else(|| fields.line("category"));
+    check_controls(&category, line, "category", findings);
     if category.is_empty() { GENERAL.to_owned() } else { category }
 }
 

@@ -292,3 +292,21 @@ async fn an_edit_on_disk_is_seen_by_the_watcher_also_after_the_folder_was_replac
     cancel.cancel();
     tracker.wait().await;
 }
+
+#[test]
+fn a_skill_of_the_users_goes_before_the_built_in_one_of_its_name() {
+    let (_temp, dir) = home();
+    let name = builtin()[0].name;
+    write(&dir, &format!("mine/{name}"), name, "mine");
+    let report = install_builtin(&dir).unwrap();
+    assert!(report.kept.contains(&name.to_owned()) && !dir.join(name).exists());
+    let library = Library::open(&dir);
+    assert_eq!(library.snapshot().get(name).unwrap().body, "mine");
+    assert!(library.problems().is_empty(), "{:?}", library.problems());
+    // Where the built-in one was there first, the user's counts all the same.
+    let other = builtin()[1].name;
+    write(&dir, &format!("zz/{other}"), other, "mine too");
+    library.reload();
+    assert_eq!(library.snapshot().get(other).unwrap().body, "mine too");
+    assert!(library.problems().iter().all(|problem| !problem.is_error()), "{:?}", library.problems());
+}

@@ -209,3 +209,29 @@ proptest::proptest! {
         proptest::prop_assert_eq!(skill.body.as_str(), body.trim());
     }
 }
+
+#[test]
+fn text_that_is_cut_off_as_a_comment_is_told() {
+    let text = "---\nname: x\ndescription: foo #1 thing\n---\nbody\n";
+    let parsed = parse(Path::new("x/SKILL.md"), text.as_bytes());
+    assert_eq!(parsed.skill.unwrap().description, "foo");
+    let told = &parsed.problems[0];
+    assert_eq!((told.line, told.severity), (Some(3), Severity::Warning));
+    assert!(told.fix.contains("\"foo #1 thing\""), "{told}");
+    for fine in ["\"foo #1 thing\"", "foo#1 thing", "'foo' # a comment behind quotes"] {
+        let text = format!("---\nname: x\ndescription: {fine}\n---\nbody\n");
+        assert!(parse(Path::new("x/SKILL.md"), text.as_bytes()).problems.is_empty(), "{fine}");
+    }
+}
+
+#[test]
+fn control_characters_are_refused() {
+    for front in ["description: \"a\\u0000b\"", "description: a\nmetadata:\n  metaclaw-category: \"co\\e[31mRED\""] {
+        let text = format!("---\nname: x\n{front}\n---\nbody\n");
+        let parsed = parse(Path::new("x/SKILL.md"), text.as_bytes());
+        assert!(parsed.skill.is_none(), "{front}");
+        assert!(parsed.problems.iter().any(|p| p.message.contains("control character")), "{:?}", parsed.problems);
+    }
+    let text = "---\nname: x\ndescription: |\n  two\n  lines\n---\nbody\n";
+    assert!(parse(Path::new("x/SKILL.md"), text.as_bytes()).skill.is_some());
+}

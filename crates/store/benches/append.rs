@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use metaclaw_store::{Addition, Block, Kind, NewTurn, Options, Store, Usage};
+use metaclaw_store::{Addition, Block, NewTurn, Options, Store, Usage};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -47,8 +47,8 @@ impl Conversation {
             session: self.session.clone(),
             agent: Some("bench".into()),
             turn_no: self.turn,
-            dialect: "openai-chat",
-            upstream_dialect: "openai-chat",
+            dialect: "openai-chat".into(),
+            upstream_dialect: "openai-chat".into(),
             upstream: Some("bench".into()),
             model_asked: Some("m".into()),
             model_sent: Some("m".into()),
@@ -106,9 +106,8 @@ async fn single(store: &Store, count: usize, round: usize) -> Vec<Duration> {
             talk = Conversation::new(&format!("single-{round}-{n}"));
         }
         let (turn, body) = talk.next(n as i64);
-        let pending = store.begin(&turn.session, &Kind::Main, body);
         let start = Instant::now();
-        store.append(turn, pending).await.expect("appends");
+        store.append(turn, body).await.expect("appends");
         times.push(start.elapsed());
     }
     times.sort();
@@ -127,8 +126,7 @@ async fn crowd(store: &Store, appenders: usize, each: usize, round: usize) -> f6
                     talk = Conversation::new(&format!("crowd-{round}-{appender}-{n}"));
                 }
                 let (turn, body) = talk.next(n as i64);
-                let pending = store.begin(&turn.session, &Kind::Main, body);
-                store.append(turn, pending).await.expect("appends");
+                store.append(turn, body).await.expect("appends");
             }
         });
     }

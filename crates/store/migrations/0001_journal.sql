@@ -16,6 +16,13 @@ CREATE TABLE sessions (
     private    INTEGER NOT NULL DEFAULT 0   -- 1: never used for learning
 ) STRICT;
 
+-- Injected texts. The same skills are added again and again; their text is kept once.
+CREATE TABLE blocks (
+    id   INTEGER PRIMARY KEY,
+    hash BLOB NOT NULL UNIQUE,                   -- xxh3-128 of the text
+    text TEXT NOT NULL
+) STRICT;
+
 -- One row per finished request. Small columns first: a scan that does not ask for the bodies never reads their pages.
 CREATE TABLE turns (
     id               INTEGER PRIMARY KEY,        -- given by the writer, in commit order
@@ -61,7 +68,7 @@ CREATE TABLE turns (
     additions        TEXT,                       -- JSON: what was added, and why
     headers          TEXT,                       -- JSON: kept request headers
     sampling         TEXT,                       -- JSON: sampling parameters, where we sampled ourselves
-    block            TEXT,                       -- the injected text, byte for byte
+    block            INTEGER REFERENCES blocks (id), -- the injected text, byte for byte
     user_text        TEXT,
     answer_text      TEXT,
     answer           TEXT,                       -- JSON: the whole answer
@@ -72,6 +79,7 @@ CREATE TABLE turns (
 ) STRICT;
 
 CREATE INDEX turns_session ON turns (session);
+CREATE INDEX turns_block ON turns (block) WHERE block IS NOT NULL;
 CREATE INDEX turns_state ON turns (state) WHERE state IS NOT NULL;
 
 -- The highest turn number that was ever deleted, so that no number is used twice.

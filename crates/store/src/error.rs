@@ -99,6 +99,11 @@ fn backups_hint(backups: &[PathBuf]) -> String {
 }
 
 impl Error {
+    /// True if the database as a whole cannot be written just now; false if the fault may lie in what was to be written.
+    pub(crate) fn is_of_the_database(&self) -> bool {
+        !matches!(self, Self::Sqlite { .. } | Self::NoSuchTurn(_))
+    }
+
     /// From what sqlx said about the database at `path`.
     pub(crate) fn from_sqlx(path: &Path, error: &sqlx::Error) -> Self {
         let path = path.to_owned();

@@ -59,7 +59,22 @@ impl Store {
             }
             None => "SELECT id, at, kind, session, json FROM events WHERE id > ?1 ORDER BY id LIMIT ?2",
         };
-        let rows = sqlx::query(sql).bind(after).bind(limit).bind(kind).fetch_all(&self.shared.readers).await;
+        self.read_events(sql, after, kind, limit).await
+    }
+
+    /// Events before number `before`, newest first, of one kind or all, at most `limit`.
+    pub async fn events_before(&self, before: i64, kind: Option<&str>, limit: u32) -> Result<Vec<Event>> {
+        let sql = match kind {
+            Some(_) => {
+                "SELECT id, at, kind, session, json FROM events WHERE id < ?1 AND kind = ?3 ORDER BY id DESC LIMIT ?2"
+            }
+            None => "SELECT id, at, kind, session, json FROM events WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
+        };
+        self.read_events(sql, before, kind, limit).await
+    }
+
+    async fn read_events(&self, sql: &'static str, id: i64, kind: Option<&str>, limit: u32) -> Result<Vec<Event>> {
+        let rows = sqlx::query(sql).bind(id).bind(limit).bind(kind).fetch_all(self.settled().await).await;
         let event = |row: sqlx::sqlite::SqliteRow| {
             Ok(Event {
                 id: row.try_get(0)?,

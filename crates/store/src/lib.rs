@@ -1,7 +1,8 @@
 //! The one SQLite database: migrations, typed tables, one writer. No policy.
-//! The proxy appends finished turns (`begin` when the request arrives, `append` when the answer is complete); everybody else
-//! reads them back, and the engine ends, hides and deletes sessions. `memory` keeps its windows, facts and index here.
+//! The proxy hands in finished turns (`keep`: safe in the spool at once, in the database a moment later); everybody else reads
+//! them back, and the engine ends, hides and deletes sessions. `memory` keeps its windows, facts and index here.
 
+mod blocks;
 mod body;
 mod checkpoint;
 mod error;
@@ -12,6 +13,7 @@ mod migrate;
 mod read;
 mod session;
 mod sessions;
+mod spool;
 mod store;
 mod turn;
 mod writer;
@@ -20,9 +22,10 @@ pub use error::{Error, Result};
 pub use event::{Event, NewEvent};
 pub use lease::Lease;
 pub use memory::{
-    Absorbed, CHUNK, Fact, FactFilter, FactPatch, FactWords, Forget, Forgotten, MemoryTurn, NewFact, NewWindow,
-    Posting, PostingRow, ScopeInfo, TailWindow, Window, decode,
+    Absorbed, CHUNK, Fact, FactFilter, FactPatch, FactWords, Forget, Forgotten, Legacy, MemoryFigures, MemoryTurn,
+    NewFact, NewWindow, NewWindows, Posting, PostingRow, ScopeInfo, TailWindow, Unheard, Window, WindowFilter, decode,
+    encode, read_legacy,
 };
 pub use session::{EndReason, Session, SessionFilter, StateMatch};
-pub use store::{Options, Pending, Store};
+pub use store::{Kept, Options, Store};
 pub use turn::{Addition, Block, Kind, NewTurn, Outcome, Sampled, Scope, Turn, TurnFilter, TurnId, TurnSummary, Usage};

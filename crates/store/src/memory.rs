@@ -2,19 +2,27 @@
 //! facts contradict each other is decided in `memory`; here it is written, each step whole or not at all.
 
 mod absorb;
+mod browse;
 mod facts;
+mod flush;
 mod forget;
 mod index;
+mod legacy;
+mod live;
 mod postings;
 mod search;
 
 pub use absorb::{Absorbed, MemoryTurn, NewWindow};
+pub use browse::WindowFilter;
 pub use facts::{Fact, FactFilter, FactPatch, FactWords, NewFact};
+pub use flush::Unheard;
 pub use forget::{Forget, Forgotten};
-pub use postings::{CHUNK, Posting, decode};
+pub use legacy::{Legacy, read_legacy};
+pub use live::{MemoryFigures, NewWindows};
+pub use postings::{CHUNK, Posting, decode, encode};
 pub use search::{PostingRow, ScopeInfo, TailWindow, Window};
 
-use sqlx::SqliteConnection;
+use sqlx::{SqliteConnection, SqlitePool};
 
 /// The number of a scope, made where there is none.
 async fn scope_key(conn: &mut SqliteConnection, id: &str) -> sqlx::Result<i64> {
@@ -35,6 +43,26 @@ fn unpack(bytes: &[u8]) -> Vec<(u32, u8)> {
     terms.iter().map(|[a, b, c, d, impact]| (u32::from_le_bytes([*a, *b, *c, *d]), *impact)).collect()
 }
 
+fn json_list(values: impl Iterator<Item = i64>) -> String {
+    serde_json::Value::from(values.collect::<Vec<_>>()).to_string()
+}
+
 fn json(values: &[String]) -> String {
     serde_json::Value::from(values).to_string()
+}
+
+type Counts = (u64, u64, u64, Option<i64>, Option<i64>);
+
+/// Passages, those in quarantine, their sessions, and when the first and the last was said.
+async fn memory_count(readers: &SqlitePool, scope: Option<&str>) -> sqlx::Result<Counts> {
+    let counts: (i64, i64, i64, Option<i64>, Option<i64>) = sqlx::query_as(
+        "SELECT count(*), count(CASE WHEN quarantined THEN 1 END), count(DISTINCT session), min(at), max(at)
+         FROM memory_windows
+         WHERE fact IS NULL AND (?1 IS NULL OR scope = (SELECT key FROM memory_scopes WHERE id = ?1))",
+    )
+    .bind(scope)
+    .fetch_one(readers)
+    .await?;
+    let (windows, quarantined, sessions, first, last) = counts;
+    Ok((windows.cast_unsigned(), quarantined.cast_unsigned(), sessions.cast_unsigned(), first, last))
 }

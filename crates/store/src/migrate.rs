@@ -11,8 +11,13 @@ use crate::{Error, Result};
 pub(crate) const APPLICATION_ID: i64 = 0x4d43_6c77;
 
 /// Migration `n` (from 1) takes the schema from `n - 1` to `n`. Never edit one that was released.
-const MIGRATIONS: &[&str] =
-    &[include_str!("../migrations/0001_journal.sql"), include_str!("../migrations/0002_memory.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../migrations/0001_journal.sql"),
+    include_str!("../migrations/0002_memory.sql"),
+    include_str!("../migrations/0003_spool.sql"),
+    include_str!("../migrations/0004_answer_ids.sql"),
+    include_str!("../migrations/0005_memory_heard.sql"),
+];
 
 /// The schema version of this build.
 pub(crate) fn newest() -> i64 {

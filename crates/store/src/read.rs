@@ -1,7 +1,7 @@
 //! Turns read back: lists, one turn, its request body, a session's injected blocks, and where a conversation state was seen.
 
 use sqlx::sqlite::SqliteRow;
-use sqlx::{QueryBuilder, Row as _, Sqlite};
+use sqlx::{QueryBuilder, Row as _, Sqlite, SqlitePool};
 
 use bytes::Bytes;
 
@@ -13,12 +13,23 @@ use crate::{
 
 const SUMMARY: &str = "SELECT t.id, s.id AS session, t.agent, kind, turn_no, step, dialect, upstream_dialect, upstream, model_asked, \
     model_sent, t.started, first_byte, finished, status, outcome, error, stop, usage_input, usage_output, usage_cache_read, \
-    usage_cache_write, usage_reasoning, additions, user_text, body_len, weight_version, skill_generation, next_turn, \
+    usage_cache_write, usage_reasoning, additions, user_text, body_len, weight_version, skill_generation, \
     user_id, workspace_id, memory_scope";
-const REST: &str = ", headers, block_hash, block_nth, block, answer_text, answer, prior_state, state, sampling, \
+const REST: &str = ", headers, block_hash, block_nth, \
+    (SELECT text FROM blocks WHERE id = t.block) AS block, answer_text, answer, prior_state, state, sampling, \
     prompt_ids, sampled_ids, sampled_logprobs";
 
 const FROM: &str = " FROM turns t JOIN sessions s ON s.key = t.session";
+
+/// What a [`StateMatch`] is made of.
+macro_rules! matches {
+    () => {
+        "SELECT s.id AS session, t.id, t.turn_no, t.step, t.finished, s.ended IS NOT NULL AS ended,
+                EXISTS (SELECT 1 FROM turns n
+                        WHERE n.session = t.session AND n.id > t.id AND n.prior_state = t.state) AS continued
+         FROM turns t JOIN sessions s ON s.key = t.session "
+    };
+}
 
 fn json<T: serde::de::DeserializeOwned + Default>(row: &SqliteRow, column: &str) -> sqlx::Result<T> {
     match row.try_get::<Option<&str>, _>(column)? {
@@ -72,7 +83,6 @@ fn summary(row: &SqliteRow) -> sqlx::Result<TurnSummary> {
         request_len: row.try_get::<i64, _>("body_len")?.cast_unsigned(),
         weight_version: row.try_get("weight_version")?,
         skill_generation: row.try_get("skill_generation")?,
-        next_turn: row.try_get::<Option<i64>, _>("next_turn")?.map(TurnId),
         scope: Scope {
             user_id: row.try_get("user_id")?,
             workspace_id: row.try_get("workspace_id")?,
@@ -158,7 +168,7 @@ impl Store {
         }
         query.push(if filter.after.is_some() { " ORDER BY t.id LIMIT " } else { " ORDER BY t.id DESC LIMIT " });
         query.push_bind(if filter.limit == 0 { 50 } else { filter.limit });
-        let rows = query.build().fetch_all(&self.shared.readers).await;
+        let rows = query.build().fetch_all(self.settled().await).await;
         rows.and_then(|rows| rows.iter().map(summary).collect()).map_err(|e| self.shared.sqlx(&e))
     }
 
@@ -166,7 +176,7 @@ impl Store {
     pub async fn turn(&self, id: TurnId) -> Result<Option<Turn>> {
         let mut query = QueryBuilder::<Sqlite>::new(SUMMARY);
         query.push(REST).push(FROM).push(" WHERE t.id = ").push_bind(id.0);
-        let row = query.build().fetch_optional(&self.shared.readers).await;
+        let row = query.build().fetch_optional(self.settled().await).await;
         row.and_then(|row| row.as_ref().map(whole).transpose()).map_err(|e| self.shared.sqlx(&e))
     }
 
@@ -182,7 +192,7 @@ impl Store {
              FROM turns WHERE id IN (SELECT id FROM chain) ORDER BY body_depth",
         )
         .bind(id.0)
-        .fetch_all(&self.shared.readers)
+        .fetch_all(self.settled().await)
         .await;
         let chain: sqlx::Result<Vec<_>> = rows.and_then(|rows| rows.iter().map(link).collect());
         let chain = chain.map_err(|e| self.shared.sqlx(&e))?;
@@ -210,11 +220,11 @@ impl Store {
     /// The blocks injected into a session's messages, in the order in which they were.
     pub async fn injections(&self, session: &str) -> Result<Vec<Block>> {
         let rows = sqlx::query(
-            "SELECT block_hash, block_nth, block FROM turns
+            "SELECT block_hash, block_nth, (SELECT text FROM blocks WHERE id = block) AS block FROM turns
              WHERE session = (SELECT key FROM sessions WHERE id = ?) AND block_hash IS NOT NULL ORDER BY id",
         )
         .bind(session)
-        .fetch_all(&self.shared.readers)
+        .fetch_all(self.settled().await)
         .await;
         let mut blocks: Vec<Block> = rows
             .and_then(|rows| rows.iter().filter_map(|row| block(row).transpose()).collect())
@@ -225,18 +235,30 @@ impl Store {
         Ok(blocks)
     }
 
-    /// Where conversations had this state, newest first; which of them have gone on from it.
-    pub async fn session_by_state(&self, state: u128) -> Result<Vec<StateMatch>> {
-        let rows = sqlx::query(
-            "SELECT s.id AS session, t.id, t.turn_no, t.step, t.finished, s.ended IS NOT NULL AS ended,
-                    EXISTS (SELECT 1 FROM turns n
-                            WHERE n.session = t.session AND n.id > t.id AND n.prior_state = t.state) AS continued
-             FROM turns t JOIN sessions s ON s.key = t.session
-             WHERE t.state = ? ORDER BY t.id DESC LIMIT 64",
-        )
-        .bind(state.to_be_bytes().to_vec())
-        .fetch_all(&self.shared.readers)
-        .await;
+    /// Where an agent's conversations had this state, newest first; which of them have gone on from it.
+    pub async fn session_by_state(&self, state: u128, agent: &str) -> Result<Vec<StateMatch>> {
+        let query = sqlx::query(concat!(matches!(), "WHERE t.state = ? AND t.agent = ? ORDER BY t.id DESC LIMIT 64"));
+        let query = query.bind(state.to_be_bytes().to_vec()).bind(agent);
+        self.matches(query, self.settled_at(state).await).await
+    }
+
+    /// Where an agent got the answer with this id (OpenAI Responses), newest first.
+    pub async fn session_by_answer(&self, answer: &str, agent: &str) -> Result<Vec<StateMatch>> {
+        // In the words of the index, so that it is used.
+        let query = sqlx::query(concat!(
+            matches!(),
+            "WHERE t.dialect = 'openai-responses' AND json_valid(t.answer) AND json_extract(t.answer, '$.id') = ?
+               AND t.agent = ? ORDER BY t.id DESC LIMIT 64"
+        ));
+        self.matches(query.bind(answer).bind(agent), self.settled().await).await
+    }
+
+    async fn matches(
+        &self,
+        query: sqlx::query::Query<'_, Sqlite, sqlx::sqlite::SqliteArguments>,
+        readers: &SqlitePool,
+    ) -> Result<Vec<StateMatch>> {
+        let rows = query.fetch_all(readers).await;
         let found = |row: &SqliteRow| {
             Ok(StateMatch {
                 session: row.try_get("session")?,

@@ -1,4 +1,5 @@
-//! Sessions as the journal keeps them. Rows are made by the turns' trigger; ends, privacy and deletion come from the engine.
+//! Sessions as the journal keeps them. The writer makes and counts them with their turns; ends, privacy and deletion come
+//! from the proxy and the engine.
 
 use serde::{Deserialize, Serialize};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row as _, Sqlite};
 
-use crate::{EndReason, Result, Session, SessionFilter, Store};
+use crate::{EndReason, Result, Session, SessionFilter, Store, blocks};
 
 const COLUMNS: &str =
     "SELECT id, agent, started, last, ended, end_reason, turns, requests, title, private FROM sessions";
@@ -30,7 +30,7 @@ impl Store {
     pub async fn session(&self, id: &str) -> Result<Option<Session>> {
         let mut query = QueryBuilder::<Sqlite>::new(COLUMNS);
         query.push(" WHERE id = ").push_bind(id);
-        let row = query.build().fetch_optional(&self.shared.readers).await;
+        let row = query.build().fetch_optional(self.settled().await).await;
         row.and_then(|row| row.as_ref().map(session).transpose()).map_err(|e| self.shared.sqlx(&e))
     }
 
@@ -53,7 +53,7 @@ impl Store {
             query.push(" AND last < ").push_bind(until);
         }
         query.push(" ORDER BY last DESC, id LIMIT ").push_bind(if filter.limit == 0 { 50 } else { filter.limit });
-        let rows = query.build().fetch_all(&self.shared.readers).await;
+        let rows = query.build().fetch_all(self.settled().await).await;
         rows.and_then(|rows| rows.iter().map(session).collect()).map_err(|e| self.shared.sqlx(&e))
     }
 
@@ -74,25 +74,36 @@ impl Store {
         .await
     }
 
-    /// Ends every open session whose last answer is from before `before_ms`; which ones.
-    pub async fn end_idle(&self, before_ms: i64, at_ms: i64) -> Result<Vec<String>> {
+    /// Ends every open session whose last answer is from before `before_ms`, but for those that `active` names (a
+    /// request of theirs may be under way); which ones.
+    pub async fn end_idle(
+        &self,
+        before_ms: i64,
+        at_ms: i64,
+        active: impl Fn(&str) -> bool + Send + 'static,
+    ) -> Result<Vec<String>> {
         // Looked up by a reader, so that the writer does not search; what has come alive meanwhile stays open.
-        let idle: Vec<i64> = sqlx::query_scalar("SELECT key FROM sessions WHERE ended IS NULL AND last < ?")
+        let idle: Vec<(i64, String)> = sqlx::query_as("SELECT key, id FROM sessions WHERE ended IS NULL AND last < ?")
             .bind(before_ms)
-            .fetch_all(&self.shared.readers)
+            .fetch_all(self.settled().await)
             .await
             .map_err(|e| self.shared.sqlx(&e))?;
-        if idle.is_empty() {
+        if idle.iter().all(|(_, id)| active(id)) {
             return Ok(Vec::new());
         }
         self.write(move |conn, _| {
             Box::pin(async move {
                 let mut ended = Vec::with_capacity(idle.len());
-                for key in idle {
+                for (key, id) in idle {
+                    if active(&id) {
+                        continue;
+                    }
                     let end = "UPDATE sessions SET ended = ?1, end_reason = 'idle'
-                               WHERE key = ?2 AND ended IS NULL AND last < ?3 RETURNING id";
-                    let end = sqlx::query_scalar(end).bind(at_ms).bind(key).bind(before_ms);
-                    ended.extend(end.fetch_optional(&mut *conn).await?);
+                               WHERE key = ?2 AND ended IS NULL AND last < ?3";
+                    let end = sqlx::query(end).bind(at_ms).bind(key).bind(before_ms);
+                    if end.execute(&mut *conn).await?.rows_affected() == 1 {
+                        ended.push(id);
+                    }
                 }
                 Ok(ended)
             })
@@ -145,8 +156,9 @@ impl Store {
                     )
                     .execute(&mut *conn)
                     .await?;
-                    let deleted: Vec<String> = sqlx::query_scalar(sql).bind(value).fetch_all(conn).await?;
+                    let deleted: Vec<String> = sqlx::query_scalar(sql).bind(value).fetch_all(&mut *conn).await?;
                     if !deleted.is_empty() {
+                        blocks::drop_unused(conn, shared).await?;
                         let mut bases = shared.bases();
                         for id in &deleted {
                             bases.remove(&(id.clone(), true));

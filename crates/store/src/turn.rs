@@ -1,10 +1,12 @@
 //! A finished request as the journal keeps it: what the proxy hands in, and what readers get back.
 //! Written by `writer`, read by `read`; plain data, no policy.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 /// Row number of a turn. Numbers rise in commit order and are never used twice, so "after this one" is a safe cursor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TurnId(pub i64);
 
@@ -48,6 +50,12 @@ impl From<&str> for Kind {
 impl Serialize for Kind {
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         s.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Kind {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        Ok(Self::from(&*String::deserialize(d)?))
     }
 }
 
@@ -152,8 +160,9 @@ pub struct Scope {
     pub memory_scope: Option<String>,
 }
 
-/// A finished request, to be appended. The body travels beside it as a [`crate::Pending`].
-#[derive(Debug, Clone, Default)]
+/// A finished request, to be appended. The body travels beside it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct NewTurn {
     /// Session id.
     pub session: String,
@@ -166,9 +175,9 @@ pub struct NewTurn {
     /// Request within the user turn, from 0.
     pub step: u32,
     /// The client's dialect.
-    pub dialect: &'static str,
+    pub dialect: Cow<'static, str>,
     /// The provider's dialect.
-    pub upstream_dialect: &'static str,
+    pub upstream_dialect: Cow<'static, str>,
     /// Name of the provider.
     pub upstream: Option<String>,
     /// Model the client asked for.
@@ -268,8 +277,6 @@ pub struct TurnSummary {
     pub weight_version: Option<i64>,
     /// Skill generation at the time of the answer.
     pub skill_generation: Option<i64>,
-    /// The turn in which the user answered this one.
-    pub next_turn: Option<TurnId>,
     /// Whose memory it is.
     pub scope: Scope,
 }

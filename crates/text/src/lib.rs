@@ -1,8 +1,10 @@
 //! Text for searching and for quoting. Pure: `skills` and `memory` index with the same words and quote by the same rules.
 
 mod quote;
+mod simplified;
 mod stop_words;
 mod words;
 
 pub use quote::{TAG, escape};
+pub use simplified::simplify;
 pub use words::{Side, Term, Weight, fold, has_cjk, terms};

@@ -66,7 +66,7 @@ const HAN_PHRASES: &str = "
 一下 一个 一些 这个 那个 哪个 哪些 这些 那些 什么 怎么 怎样 如何 可以 需要 应该 能够 我们
 你们 他们 她们 大家 自己 现在 今天 明天 昨天 时候 时间 已经 还是 或者 以及 并且 而且 但是
 因为 所以 如果 然后 还有 没有 不是 不要 知道 觉得 告诉 谢谢 你好 您好 关于 最近 最新 非常
-比较 真的 东西 事情 问题 今日 明日 昨日 一番 何か 今回 次回 以下 以上 方法 場合 自分 的 了
+比较 真的 东西 事情 问题 今日 明日 昨日 一番 何か 今回 次回 以下 以上 方法 场合 自分 的 了
 吗 呢 吧 啊 我 你 您 他 她 它 们 是 把 被 给 请 帮 这 那 么 哪 很 都 也 就 还 私 何
 君 彼
 ";
@@ -111,6 +111,13 @@ impl Phrases {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn phrases_are_spelled_as_the_text_that_is_looked_at() {
+        for phrase in HAN_PHRASES.split_whitespace() {
+            assert_eq!(crate::simplify(phrase), phrase);
+        }
+    }
 
     #[test]
     fn the_longest_stop_phrase_is_taken() {

@@ -8,6 +8,7 @@ use rust_stemmers::{Algorithm, Stemmer};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::simplified::simplify;
 use crate::stop_words::{self, Phrases};
 
 /// How much a term says about what a text is about.
@@ -84,8 +85,10 @@ pub enum Side {
     Query,
 }
 
-/// Calls `each` for every term of `folded` (see [`fold`]), in order.
+/// Calls `each` for every term of `folded` (see [`fold`]), in order. Traditional and Simplified Chinese are one spelling.
 pub fn terms(folded: &str, side: Side, each: &mut impl FnMut(Term)) {
+    let simple = simplify(folded);
+    let folded = simple.as_ref();
     let stemmer = Stemmer::create(Algorithm::English);
     let mut at = 0;
     while let Some(c) = folded[at..].chars().next() {
@@ -256,6 +259,13 @@ mod tests {
     fn polite_phrases_are_not_terms() {
         assert_eq!(shown("議事録をまとめてください", Side::Query), ["議事", "事録", "まと", "とめ"]);
         assert_eq!(shown("请帮我总结会议", Side::Query), ["总结", "结会", "会议"]);
+    }
+
+    #[test]
+    fn traditional_and_simplified_chinese_are_one_spelling() {
+        assert_eq!(hashes("請幫我寫一封郵件"), hashes("请帮我写一封邮件"));
+        assert_eq!(hashes("場合"), hashes("场合"));
+        assert_eq!(shown("總結會議", Side::Query), ["總結", "結會", "會議"], "what is shown keeps its characters");
     }
 
     #[test]

@@ -125,6 +125,233 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/memory": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Memories, the last learned first. */
+        get: operations["memories"];
+        put?: never;
+        /** Remembers something by the user's hand. */
+        post: operations["memoryAdd"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/memory/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One memory, whole. */
+        get: operations["memory"];
+        put?: never;
+        post?: never;
+        /**
+         * Forgets a memory for good: every version of it, its place in the index, and its words in the journal. It is not learned
+         *     again.
+         */
+        delete: operations["memoryForget"];
+        options?: never;
+        head?: never;
+        /** Changes a fact. */
+        patch: operations["memoryEdit"];
+        trace?: never;
+    };
+    "/api/v1/memory/{id}/accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Lets a memory be recalled that was kept back. To refuse it, forget it. */
+        post: operations["memoryAccept"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/memory/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** All versions of what a fact is about, the newest first. */
+        get: operations["memoryHistory"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/memory/backup": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Writes a copy of the whole database, journal included, as of now. */
+        post: operations["memoryBackup"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/memory/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Facts as JSON lines, the oldest first. */
+        get: operations["memoryExport"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/memory/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Imports memories. The file is only read. */
+        post: operations["memoryImport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/memory/maintain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Reads what is unread, takes the facts that wait, archives what has expired. */
+        post: operations["memoryMaintain"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/memory/policy": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The settings and weights of recall. */
+        get: operations["memoryPolicy"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/memory/scopes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Every scope in figures. */
+        get: operations["memoryScopes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/memory/scopes/{scope}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Erases a scope for good: facts, passages, index, and the conversations of the journal they come from. */
+        delete: operations["memoryErase"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/memory/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Searches memory: everything that fits, or exactly what a turn with these words would get. */
+        post: operations["memorySearch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/memory/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Memory in figures. */
+        get: operations["memoryStats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/providers": {
         parameters: {
             query?: never;
@@ -185,7 +412,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Ends the service and starts it again with the same options. */
+        /**
+         * Ends the service and starts it again with the same options. Refused, and nothing ends, if the start would fail:
+         *     the config file cannot be used, or its address cannot be had.
+         */
         post: operations["restart"];
         delete?: never;
         options?: never;
@@ -263,6 +493,74 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/skills-log": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Changes of the library, newest first. */
+        get: operations["skillLog"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/skills-search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What a turn with these words would get, and why. Works while skills are switched off, too. */
+        post: operations["skillSearch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/skills-undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Takes back the last change of the library. */
+        post: operations["skillUndo"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/skills-validate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** The findings; no `error` among them = everything can be used. */
+        post: operations["skillValidate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/skills/{name}": {
         parameters: {
             query?: never;
@@ -310,74 +608,6 @@ export interface paths {
         put?: never;
         /** Uses a skill again. */
         post: operations["skillEnable"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/skills/log": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Changes of the library, newest first. */
-        get: operations["skillLog"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/skills/search": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** What a turn with these words would get, and why. Works while skills are switched off, too. */
-        post: operations["skillSearch"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/skills/undo": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Takes back the last change of the library. */
-        post: operations["skillUndo"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/skills/validate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** The findings; no `error` among them = everything can be used. */
-        post: operations["skillValidate"];
         delete?: never;
         options?: never;
         head?: never;
@@ -635,6 +865,420 @@ export interface components {
             /** @description The file. */
             path: string;
         };
+        /** @description A memory: a fact, or a passage as it was said. */
+        Memory: {
+            /**
+             * Format: double
+             * @description 0–1.
+             * @default 0
+             */
+            confidence: number;
+            /**
+             * @description What is remembered.
+             * @default
+             */
+            content: string;
+            /**
+             * Format: int64
+             * @description When it will be archived, ms since 1970.
+             * @default null
+             */
+            expires_ms: number | null;
+            /**
+             * @description Its id; passages begin with `w`.
+             * @default
+             */
+            id: string;
+            /**
+             * Format: double
+             * @description 0–1.
+             * @default 0
+             */
+            importance: number;
+            /**
+             * @description `episodic`, `semantic`, `preference`, `project_state`, `working_summary`, `procedural_observation`.
+             * @default
+             */
+            kind: string;
+            /**
+             * @description `journal` (a passage), `rule`, `model`, `user`, `import`, `legacy`.
+             * @default
+             */
+            origin: string;
+            /**
+             * @description Always told first.
+             * @default false
+             */
+            pinned: boolean;
+            /**
+             * @description The words it was taken from.
+             * @default
+             */
+            quote: string;
+            /**
+             * Format: int64
+             * @description When it was learned, ms since 1970.
+             * @default 0
+             */
+            recorded_ms: number;
+            /**
+             * @description Whose it is.
+             * @default
+             */
+            scope: string;
+            /**
+             * @description Session it comes from.
+             * @default
+             */
+            session: string;
+            /**
+             * @description Who said it.
+             * @default
+             */
+            speaker: string;
+            /**
+             * @description `active`, `superseded`, `archived`, `quarantined`.
+             * @default
+             */
+            status: string;
+            /**
+             * @description Which memory took its place.
+             * @default null
+             */
+            superseded_by: string | null;
+            /**
+             * @description Labels.
+             * @default []
+             */
+            tags: string[];
+            /**
+             * Format: int32
+             * @description User turn within the session.
+             * @default 0
+             */
+            turn: number;
+            /**
+             * Format: int64
+             * @description Row of the journal, for `turns show`.
+             * @default null
+             */
+            turn_id: number | null;
+            /**
+             * Format: int64
+             * @description When it was changed by hand or by a newer statement, ms since 1970.
+             * @default 0
+             */
+            updated_ms: number;
+            /**
+             * Format: int64
+             * @description From when it holds, ms since 1970.
+             * @default 0
+             */
+            valid_from_ms: number;
+            /**
+             * Format: int64
+             * @description Until when it held, ms since 1970; absent = still.
+             * @default null
+             */
+            valid_to_ms: number | null;
+        };
+        /** @description Something to remember. */
+        MemoryAdd: {
+            /** @description What. */
+            content: string;
+            /**
+             * Format: double
+             * @description 0–1.
+             */
+            importance?: number | null;
+            /** @description Its type; empty = as the words say. */
+            kind?: string;
+            /** @description Always told first. */
+            pinned?: boolean;
+            /** @description Whose; empty = the default scope. */
+            scope?: string;
+            /** @description Labels. */
+            tags?: string[];
+        };
+        /** @description Where a copy goes. */
+        MemoryBackup: {
+            /** @description A file that is not there yet; absolute. */
+            path: string;
+        };
+        /** @description What a change of memory did. */
+        MemoryChange: {
+            /**
+             * Format: int64
+             * @description Facts that are gone.
+             */
+            facts?: number;
+            /** @description The memory it touched, if it is one. */
+            id?: string | null;
+            /** @description What was done, as a sentence. */
+            message: string;
+            /**
+             * Format: int64
+             * @description Passages that are gone.
+             */
+            passages?: number;
+            /**
+             * Format: int64
+             * @description Rows of the journal whose words were taken out.
+             */
+            turns?: number;
+        };
+        /** @description Changes of a fact; what is absent stays. */
+        MemoryEdit: {
+            /** @description New words. */
+            content?: string | null;
+            /**
+             * Format: int64
+             * @description When it is to be archived, ms since 1970; 0 = never.
+             */
+            expires_ms?: number | null;
+            /**
+             * Format: double
+             * @description 0–1.
+             */
+            importance?: number | null;
+            /** @description New type. */
+            kind?: string | null;
+            /** @description Always told first, or not. */
+            pinned?: boolean | null;
+            /** @description `active` or `archived`. */
+            status?: string | null;
+            /** @description All labels. */
+            tags?: string[] | null;
+        };
+        /** @description A memory that fits. */
+        MemoryHit: {
+            /**
+             * Format: int64
+             * @description When, ms since 1970.
+             */
+            at_ms: number;
+            /** @description What was said, whole. */
+            content: string;
+            /** @description Its id. */
+            id: string;
+            /** @description Its type. */
+            kind: string;
+            /** @description As it would be put into a prompt. */
+            line: string;
+            /**
+             * Format: int64
+             * @description When a newer statement took its place, ms since 1970.
+             */
+            outdated_ms?: number | null;
+            /** @description Kept back until you accept it. */
+            quarantined: boolean;
+            /**
+             * Format: float
+             * @description Higher is better; comparable within one question.
+             */
+            score: number;
+            /** @description Session it comes from. */
+            session: string;
+            /** @description Who said it. */
+            speaker: string;
+            /**
+             * Format: int32
+             * @description Estimated tokens.
+             */
+            tokens: number;
+            /**
+             * Format: int32
+             * @description User turn within it.
+             */
+            turn: number;
+            /**
+             * Format: int64
+             * @description Row of the journal.
+             */
+            turn_id?: number | null;
+            /** @description The matched words. */
+            why: string;
+        };
+        /** @description What is imported. */
+        MemoryImport: {
+            /**
+             * @description A file: an export (JSON lines or JSON), an old memory.db or a copy of one, an old policy.json; absolute. Empty =
+             *     the database of an old install, where `memory.store_path` or `memory.dir` say.
+             */
+            path?: string;
+            /** @description Put everything into this scope instead of its own. */
+            scope?: string | null;
+            /** @description Instead: an export as text. */
+            text?: string | null;
+        };
+        /** @description How an import went. */
+        MemoryImported: {
+            /** @description New memories. */
+            added: number;
+            /** @description What was read. */
+            from: string;
+            /** @description What was done, as a sentence. */
+            message: string;
+            /** @description Settings that were taken over. */
+            settings: string[];
+            /** @description Known already, forgotten before, or not active any more. */
+            skipped: number;
+            /** @description New ones that you should look at: old installs could turn their sense round. They have the label `unverified`. */
+            unverified: number;
+        };
+        /** @description What a round of maintenance did. */
+        MemoryMaintained: {
+            /**
+             * Format: int64
+             * @description Facts that expired.
+             */
+            expired: number;
+            /** @description New facts. */
+            facts: number;
+            /** @description What was done, as a sentence. */
+            message: string;
+            /** @description Sessions that facts were taken from. */
+            sessions: number;
+        };
+        /** @description A page of memories. */
+        MemoryPage: {
+            /** @description The last learned first. */
+            memories: components["schemas"]["Memory"][];
+            /**
+             * Format: int64
+             * @description `before` of the next page; absent = this is the last.
+             */
+            next?: number | null;
+        };
+        /** @description How recall weighs and what it may add. */
+        MemoryPolicy: {
+            /**
+             * Format: int32
+             * @description After how many turns of a session facts are taken.
+             */
+            flush_every: number;
+            /**
+             * Format: int32
+             * @description Tokens of memories per turn at most.
+             */
+            max_injected_tokens: number;
+            /** @description Memories per turn at most. */
+            max_injected_units: number;
+            /** @description How memories are found. */
+            retrieval_mode: string;
+            /** @description The weights, each with what it does. */
+            weights: components["schemas"]["MemoryWeight"][];
+        };
+        /** @description What memory has to say. */
+        MemoryPreview: {
+            /** @description The section as it would be put into a prompt. */
+            block: string;
+            /**
+             * Format: int32
+             * @description The budget.
+             */
+            budget: number;
+            /** @description Fitting memories, best first. */
+            hits: components["schemas"]["MemoryHit"][];
+            /**
+             * Format: int32
+             * @description Estimated tokens of it.
+             */
+            tokens: number;
+        };
+        /** @description A question to memory. */
+        MemorySearch: {
+            /**
+             * Format: int64
+             * @description What held at this moment, ms since 1970.
+             */
+            as_of_ms?: number | null;
+            /** @description Exactly what a turn with these words would get, and nothing else. */
+            as_turn?: boolean;
+            /** @description At most so many; 0 = 20, or as many as a turn would get with `as_turn`. */
+            limit?: number;
+            /** @description Whose memory; empty = the default scope. */
+            scope?: string;
+            /** @description The words. */
+            text: string;
+        };
+        /** @description Memory in figures. */
+        MemoryStats: {
+            /** @description Active facts by type. */
+            active_by_kind: {
+                [key: string]: number;
+            };
+            /** @description Facts by status. */
+            by_status: {
+                [key: string]: number;
+            };
+            /**
+             * Format: int64
+             * @description Bytes of the whole database.
+             */
+            db_bytes: number;
+            /** @description Conversations are remembered and recalled. */
+            enabled: boolean;
+            /**
+             * Format: int64
+             * @description When the oldest passage was said, ms since 1970.
+             */
+            first_ms?: number | null;
+            /**
+             * Format: int64
+             * @description What was forgotten for good and will not be learned again.
+             */
+            forgotten: number;
+            /**
+             * Format: int64
+             * @description When the newest was said, ms since 1970.
+             */
+            last_ms?: number | null;
+            /**
+             * Format: int64
+             * @description Passages.
+             */
+            passages: number;
+            /**
+             * Format: int64
+             * @description Pinned facts.
+             */
+            pinned: number;
+            /**
+             * Format: int64
+             * @description Facts and passages that wait for the user's decision.
+             */
+            quarantined: number;
+            /** @description The scope they are of; absent = all. */
+            scope?: string | null;
+            /**
+             * Format: int64
+             * @description Sessions they come from.
+             */
+            sessions: number;
+            /**
+             * Format: int64
+             * @description Turns that are not read into memory yet; they are recalled all the same.
+             */
+            unread: number;
+            /**
+             * Format: int64
+             * @description Sessions that facts are still to be taken from.
+             */
+            waiting: number;
+        };
+        /** @description One weight of recall. */
+        MemoryWeight: {
+            /** @description Its name. */
+            name: string;
+            /** @description What it does. */
+            note: string;
+            /**
+             * Format: float
+             * @description Its value.
+             */
+            value: number;
+        };
         /** @description An error as every route answers it. */
         Problem: {
             /** @description What kind of problem it is. */
@@ -711,6 +1355,8 @@ export interface components {
             api_base?: string | null;
             /** @description The key, or a reference: `env:NAME`, `file:PATH`, `keychain:NAME`. Not stored. */
             api_key?: string | null;
+            /** @description How it is shown who asks: `api_key` or `passthrough`. */
+            auth_method?: string | null;
             /** @description Its dialect. */
             dialect?: string | null;
             /** @description The model. */
@@ -724,7 +1370,7 @@ export interface components {
          * @description Whether the service runs and can answer.
          * @enum {string}
          */
-        ServiceState: "running" | "first_run" | "stopping" | "stopped";
+        ServiceState: "running" | "first_run" | "stopping" | "unreachable" | "stopped";
         /** @description A session. */
         Session: {
             /** @description The agent, where known. */
@@ -895,7 +1541,7 @@ export interface components {
         };
         /** @description A skill to take into the library: from a folder of this machine, or as text. */
         SkillAdd: {
-            /** @description A SKILL.md, its folder, or a folder of such folders; absolute. */
+            /** @description A SKILL.md (that file alone), its folder with all files, or a folder of such folders; absolute. */
             path?: string | null;
             /** @description Replace a skill of the same name; the old one goes to the trash. */
             replace?: boolean;
@@ -1104,7 +1750,7 @@ export interface components {
             ui_url?: string | null;
             /** @description Version of the program that answers. */
             version: string;
-            /** @description What the config file makes us warn about. */
+            /** @description What needs the person: turns that do not get into the journal, and what is odd in the config file. */
             warnings: string[];
         };
         /** @description Tokens as the provider counted them; absent where it did not say. */
@@ -1199,11 +1845,6 @@ export interface components {
             model_asked?: string | null;
             /** @description The model the provider was asked for. */
             model_sent?: string | null;
-            /**
-             * Format: int64
-             * @description The turn in which the user answered this one.
-             */
-            next_turn?: number | null;
             /** @description `ok`, `error`, `cancelled` (the agent went away) or `cut` (the provider broke off). */
             outcome: string;
             /** @description The provider. */
@@ -1537,6 +2178,501 @@ export interface operations {
             };
         };
     };
+    memories: {
+        parameters: {
+            query?: {
+                /** @description What held at this moment, ms since 1970. */
+                as_of_ms?: number;
+                /** @description `next` of the page before. */
+                before?: number;
+                /** @description Of this type. */
+                kind?: string;
+                /** @description At most so many; 50 if absent, 1,000 at most. */
+                limit?: number;
+                /** @description Passages instead of facts, of this session if it is not empty. */
+                passages?: string;
+                /** @description Pinned ones, or the others. */
+                pinned?: boolean;
+                /** @description Of this scope. */
+                scope?: string;
+                /** @description With this status; `quarantined` lists passages as well. */
+                status?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemoryPage"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    memoryAdd: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MemoryAdd"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemoryChange"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    memory: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the memory */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Memory"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    memoryForget: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the memory */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemoryChange"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    memoryEdit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the memory */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MemoryEdit"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemoryChange"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    memoryAccept: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the memory */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemoryChange"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    memoryHistory: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the memory */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Memory"][];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    memoryBackup: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MemoryBackup"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemoryChange"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    memoryExport: {
+        parameters: {
+            query?: {
+                /** @description Superseded, archived and quarantined ones as well. */
+                all?: boolean;
+                /** @description Of this scope; absent = all. */
+                scope?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    memoryImport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MemoryImport"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemoryImported"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    memoryMaintain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemoryMaintained"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    memoryPolicy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemoryPolicy"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    memoryScopes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemoryStats"][];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    memoryErase: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The scope string */
+                scope: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemoryChange"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    memorySearch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MemorySearch"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemoryPreview"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    memoryStats: {
+        parameters: {
+            query?: {
+                /** @description Of this scope; absent = all. */
+                scope?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemoryStats"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     providers: {
         parameters: {
             query?: never;
@@ -1831,6 +2967,125 @@ export interface operations {
             };
         };
     };
+    skillLog: {
+        parameters: {
+            query?: {
+                /** @description At most so many; 50 if absent. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillLogEntry"][];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillSearch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SkillSearch"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillPreview"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillUndo: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillChange"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillValidate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SkillCheck"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillFinding"][];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     skill: {
         parameters: {
             query?: never;
@@ -1973,125 +3228,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SkillChange"];
-                };
-            };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    skillLog: {
-        parameters: {
-            query?: {
-                /** @description At most so many; 50 if absent. */
-                limit?: number;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SkillLogEntry"][];
-                };
-            };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    skillSearch: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["SkillSearch"];
-            };
-        };
-        responses: {
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SkillPreview"];
-                };
-            };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    skillUndo: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SkillChange"];
-                };
-            };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    skillValidate: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["SkillCheck"];
-            };
-        };
-        responses: {
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SkillFinding"][];
                 };
             };
             default: {

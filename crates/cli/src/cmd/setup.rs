@@ -1,6 +1,7 @@
 //! `metaclaw setup`: answers from a file or from the wizard, shown as a change before they are written.
 
 use std::io::{IsTerminal, Read};
+use std::path::Path;
 use std::process::ExitCode;
 
 use engine::api::{SetupAnswers, SetupReport};
@@ -73,7 +74,7 @@ fn print(ctx: &Ctx, report: &SetupReport, dry_run: bool) {
     }
 }
 
-fn read(path: &std::path::Path) -> Result<Map<String, Value>, Fail> {
+fn read(path: &Path) -> Result<Map<String, Value>, Fail> {
     let (name, text) = if path.as_os_str() == "-" {
         let mut text = String::new();
         std::io::stdin()
@@ -85,10 +86,11 @@ fn read(path: &std::path::Path) -> Result<Map<String, Value>, Fail> {
             std::fs::read_to_string(path).map_err(|error| io(&format!("{} cannot be read", path.display()), &error))?;
         (path.display().to_string(), text)
     };
-    // JSON is YAML.
-    match serde_saphyr::from_str::<Value>(&text) {
-        Ok(Value::Object(answers)) => Ok(answers),
-        Ok(_) => Err(Fail::usage(format!("{name} holds no answers of the form `key: value`."))),
-        Err(error) => Err(Fail::usage(format!("{name} is neither YAML nor JSON: {error}."))),
+    // JSON is YAML. The message holds no line of the text: keys stand in it.
+    let answers = config::answers(&text, Path::new(&name))
+        .map_err(|error| Fail::usage(format!("The answers cannot be read: {error}.")))?;
+    if answers.is_empty() {
+        return Err(Fail::usage(format!("{name} holds no answers of the form `key: value`.")));
     }
+    Ok(answers)
 }

@@ -36,7 +36,7 @@ pub(crate) async fn run(ctx: &Ctx, verb: SkillsVerb) -> Result<ExitCode, Fail> {
             change::<()>(ctx, Method::POST, &format!("/api/v1/skills/{}/disable", segment(&name)), None).await
         }
         SkillsVerb::Log { n } => log(ctx, n).await,
-        SkillsVerb::Undo => change::<()>(ctx, Method::POST, "/api/v1/skills/undo", None).await,
+        SkillsVerb::Undo => change::<()>(ctx, Method::POST, "/api/v1/skills-undo", None).await,
     }
 }
 
@@ -104,7 +104,7 @@ async fn show(ctx: &Ctx, name: &str) -> Result<ExitCode, Fail> {
 
 async fn search(ctx: &Ctx, text: String) -> Result<ExitCode, Fail> {
     let search = SkillSearch { text, agent: None };
-    let preview: SkillPreview = ctx.api().await?.call(Method::POST, "/api/v1/skills/search", Some(&search)).await?;
+    let preview: SkillPreview = ctx.api().await?.call(Method::POST, "/api/v1/skills-search", Some(&search)).await?;
     if ctx.out.json {
         ctx.out.value(&preview);
         return Ok(ExitCode::SUCCESS);
@@ -138,7 +138,7 @@ async fn search(ctx: &Ctx, text: String) -> Result<ExitCode, Fail> {
 
 async fn validate(ctx: &Ctx, path: Option<&Path>) -> Result<ExitCode, Fail> {
     let check = SkillCheck { path: path.map(absolute).transpose()?, text: None };
-    let found: Vec<SkillFinding> = ctx.api().await?.call(Method::POST, "/api/v1/skills/validate", Some(&check)).await?;
+    let found: Vec<SkillFinding> = ctx.api().await?.call(Method::POST, "/api/v1/skills-validate", Some(&check)).await?;
     let errors = found.iter().filter(|finding| finding.severity == "error").count();
     if ctx.out.json {
         ctx.out.value(&found);
@@ -154,7 +154,7 @@ async fn validate(ctx: &Ctx, path: Option<&Path>) -> Result<ExitCode, Fail> {
 }
 
 async fn log(ctx: &Ctx, n: u32) -> Result<ExitCode, Fail> {
-    let entries: Vec<SkillLogEntry> = ctx.api().await?.get(&format!("/api/v1/skills/log?limit={n}")).await?;
+    let entries: Vec<SkillLogEntry> = ctx.api().await?.get(&format!("/api/v1/skills-log?limit={n}")).await?;
     if ctx.out.json {
         ctx.out.value(&entries);
         return Ok(ExitCode::SUCCESS);

@@ -96,7 +96,13 @@ async fn serve(ctx: &Ctx, args: &Start) -> Result<ExitCode, Fail> {
             ui_port: args.ui_port,
             ..StartOptions::new(ctx.home.clone())
         };
-        let engine = Box::pin(Engine::start(options)).await.map_err(|error| failed(&error))?;
+        let engine = Box::pin(Engine::start(options)).await.map_err(|error| {
+            // In the foreground the log is on this terminal, where the error comes anyway.
+            if args.detached {
+                tracing::error!("not started: {error}");
+            }
+            failed(&error)
+        })?;
         if !args.detached {
             greet(ctx, &engine.status());
         }
@@ -157,10 +163,10 @@ fn hints(status: &Status) -> Vec<String> {
     let mut notes: Vec<String> = status.listen_note.iter().cloned().collect();
     if status.state == ServiceState::FirstRun {
         let missing = status.missing.as_deref().unwrap_or("no provider is set up");
-        notes.push(format!("Not set up yet: {missing}. Step by step: metaclaw setup"));
+        notes.push(format!("Not set up yet: {missing}. Step by step: {} setup", own_name()));
     }
     if status.key_required {
-        notes.push("Agents send the key that `metaclaw config get proxy.api_key --reveal` shows.".to_owned());
+        notes.push(format!("Agents send the key that `{} config get proxy.api_key --reveal` shows.", own_name()));
     }
     if let Some(url) = &status.ui_url {
         notes.push(format!("Window: {url} (its token is in {}/control.token)", status.home));
@@ -168,6 +174,21 @@ fn hints(status: &Status) -> Vec<String> {
     notes.extend(status.warnings.iter().cloned());
     notes.extend(status.later.iter().map(|later| format!("{}: {}.", later.what, later.note)));
     notes
+}
+
+/// How this program is called from a shell: by its name where the shell finds it, else by its path.
+fn own_name() -> String {
+    let own = std::env::current_exe().ok();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|dir| dir.join("metaclaw")).find(|file| file.is_file());
+    called(own.as_deref(), found.as_deref())
+}
+
+fn called(own: Option<&Path>, found: Option<&Path>) -> String {
+    match (own, found) {
+        (Some(own), None) => own.display().to_string(),
+        _ => "metaclaw".to_owned(),
+    }
 }
 
 /// Starts this program again in the background and waits until it answers.
@@ -178,9 +199,9 @@ async fn detach(ctx: &Ctx, args: &Start) -> Result<ExitCode, Fail> {
     let log_file = log_file(ctx, args)?;
     let program = std::env::current_exe()
         .map_err(|error| Fail::failed(format!("This program's own file was not found: {error}.")))?;
-    let said = ctx.home.dir().join("start.err");
-    let open =
-        std::fs::File::create(&said).map_err(|error| io(&format!("{} cannot be written", said.display()), &error))?;
+    // Starts may run beside each other: each has a file of its own for what its process says.
+    let said = ctx.home.dir().join(format!("start.{}.err", std::process::id()));
+    let open = private(&said).map_err(|error| io(&format!("{} cannot be written", said.display()), &error))?;
     let mut child = tokio::process::Command::new(program)
         .args(child_args(ctx, args, &log_file))
         .env("METACLAW_RUNTIME_KIND", "daemon")
@@ -236,6 +257,12 @@ async fn detach(ctx: &Ctx, args: &Start) -> Result<ExitCode, Fail> {
         super::first_turn::run(ctx, &status).await?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A new file that only its owner can read.
+fn private(path: &Path) -> std::io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
 /// The state of the service, once it is process `pid` and its agent port answers.
@@ -322,7 +349,10 @@ fn held(holder: Option<&lock::Holder>) -> Fail {
 fn failed(error: &StartError) -> Fail {
     let text = format!("{}.", error.to_string().trim_end_matches('.'));
     match error {
-        StartError::Lock(lock::LockError::Held(holder)) => held(holder.as_ref()),
+        StartError::Lock(lock::LockError::Held(holder)) => held(holder.as_deref()),
+        StartError::Socket { source, .. } if source.kind() == std::io::ErrorKind::InvalidFilename => {
+            Fail::failed(capital(&text)).hint("Set METACLAW_HOME to a folder with a shorter path.")
+        }
         StartError::Home { source, .. }
         | StartError::Socket { source, .. }
         | StartError::Lock(lock::LockError::Io { source, .. }) => {
@@ -342,4 +372,16 @@ fn failed(error: &StartError) -> Fail {
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_the_shell_does_not_find_is_named_by_its_path() {
+        let own = Path::new("/src/target/release/metaclaw");
+        assert_eq!(called(Some(own), None), "/src/target/release/metaclaw");
+        assert_eq!(called(Some(own), Some(Path::new("/usr/bin/metaclaw"))), "metaclaw");
+    }
 }

@@ -26,7 +26,11 @@ pub(crate) async fn run(ctx: &Ctx, args: &Target) -> Result<ExitCode, Fail> {
     } else {
         print(&ctx.out, &status);
     }
-    Ok(if status.state == ServiceState::Stopped { ExitCode::from(Exit::NotRunning as u8) } else { ExitCode::SUCCESS })
+    Ok(match status.state {
+        ServiceState::Stopped => ExitCode::from(Exit::NotRunning as u8),
+        ServiceState::Unreachable => ExitCode::from(Exit::Failed as u8),
+        _ => ExitCode::SUCCESS,
+    })
 }
 
 fn print(out: &Out, status: &Status) {
@@ -66,6 +70,13 @@ fn sentence(out: &Out, status: &Status) -> String {
         ServiceState::Running => out.paint(Tone::Good, "Running.") + &about,
         ServiceState::FirstRun => out.paint(Tone::Warn, "Running, but not set up yet.") + &about,
         ServiceState::Stopping => out.paint(Tone::Warn, "Stopping.") + &about,
+        ServiceState::Unreachable => {
+            out.paint(
+                Tone::Warn,
+                "A process holds this home and does not answer: it is starting or ending, or it hangs.",
+            ) + &about
+                + " If it stays so: metaclaw stop --force"
+        }
         ServiceState::Stopped => {
             format!("{} Start it with: metaclaw start --daemon", out.paint(Tone::Strong, "Not running."))
         }

@@ -14,25 +14,20 @@ use crate::exit::{Exit, Fail};
 
 /// How often the lock is looked at.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How long the service may take to say that it ends.
+const ASK: Duration = Duration::from_secs(2);
 /// After this long a person is told that we wait.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(ctx: &Ctx, args: &Stop) -> Result<ExitCode, Fail> {
-    let Some(holder) = ctx.holder() else { return Err(Fail::not_running()) };
-    if let (Some(port), Some(holder)) = (args.target.port, &holder)
-        && holder.port != port
-    {
-        return Err(Fail::new(
-            Exit::NotRunning,
-            format!("No service of this home uses port {port}; process {} uses {}.", holder.pid, holder.port),
-        ));
-    }
+    let holder = ctx.meant(&args.target)?;
     let pid = holder.as_ref().map(|holder| holder.pid);
-    let asked = match Client::socket(&ctx.home.socket_path()).await {
-        Some(service) => service.call::<(), serde_json::Value>(Method::POST, "/api/v1/stop", None).await.is_ok(),
-        None => false,
+    let ask = async {
+        let service = Client::socket(&ctx.home.socket_path()).await?;
+        service.call::<(), serde_json::Value>(Method::POST, "/api/v1/stop", None).await.ok()
     };
-    if !asked {
+    // A process that hangs takes the connection and says nothing: then the signal asks.
+    if !matches!(tokio::time::timeout(ASK, ask).await, Ok(Some(_))) && ctx.is_held() {
         signal(pid, Signal::TERM)?;
     }
     if !wait_until_free(ctx, Duration::from_secs(args.timeout), true).await {

@@ -59,7 +59,7 @@ pub(super) async fn ask(ctx: &Ctx, test: bool) -> Result<Map<String, Value>, Fai
         let went = match step {
             PROVIDER => provider(&state, &presets, &local, &mut chosen),
             KEY => key(&state, &mut chosen),
-            2 => model(ctx, &api, &state, &mut chosen, test).await,
+            2 => model(ctx, &api, &mut chosen, test).await,
             3 => skills(&mut chosen),
             4 => mode(&state, &mut chosen),
             5 => port(&state, &mut chosen),
@@ -169,7 +169,7 @@ fn key(state: &SetupState, chosen: &mut Chosen) -> Result<Go, InquireError> {
     if chosen.local {
         return Ok(Go::On);
     }
-    let has_key = state.key_set && state.provider.as_deref() == Some(chosen.provider.as_str());
+    let has_key = keeps(state, chosen);
     let keep = "Keep the key that is set";
     let variable = chosen.key_env.as_ref().map(|name| {
         let set = if chosen.key_env_set { "is set" } else { "is not set here" };
@@ -217,13 +217,7 @@ fn key(state: &SetupState, chosen: &mut Chosen) -> Result<Go, InquireError> {
     Ok(Go::On)
 }
 
-async fn model(
-    ctx: &Ctx,
-    api: &Client,
-    state: &SetupState,
-    chosen: &mut Chosen,
-    test: bool,
-) -> Result<Go, InquireError> {
+async fn model(ctx: &Ctx, api: &Client, chosen: &mut Chosen, test: bool) -> Result<Go, InquireError> {
     if chosen.passthrough {
         chosen.model = String::new();
         ctx.out.note("Each agent's own model is used.");
@@ -234,13 +228,14 @@ async fn model(
     }
     if chosen.models.is_empty() {
         ctx.out.note(&format!("Asking {} which models it has…", chosen.label));
-        let asked = ProviderTest { models_only: true, ..probe(chosen, state) };
+        let asked = ProviderTest { models_only: true, ..probe(chosen) };
         match report(api, &asked).await {
             Ok(listed) if listed.ok => chosen.models = listed.models,
             Ok(listed) => {
                 ctx.out.note(&listed.message);
-                if matches!(listed.status, Some(401 | 403)) {
-                    return Ok(if retry("Another key?")? { Go::To(KEY) } else { Go::On });
+                // Some gateways refuse only the list: without another key the model is named by hand and tried.
+                if matches!(listed.status, Some(401 | 403)) && !chosen.local && retry("Another key?")? {
+                    return Ok(Go::To(KEY));
                 }
             }
             Err(message) => ctx.out.note(&message),
@@ -251,7 +246,7 @@ async fn model(
         return Ok(Go::On);
     }
     ctx.out.note(&format!("Asking {} for one word…", chosen.label));
-    let tried = report(api, &ProviderTest { model_id: Some(chosen.model.clone()), ..probe(chosen, state) }).await;
+    let tried = report(api, &ProviderTest { model_id: Some(chosen.model.clone()), ..probe(chosen) }).await;
     let message = match tried {
         Ok(report) if report.ok => {
             ctx.out.note(&report.message);
@@ -331,13 +326,23 @@ fn retry(question: &str) -> Result<bool, InquireError> {
     Confirm::new(question).with_default(true).prompt()
 }
 
+/// Whether there is a key that may be kept: one of this provider, and of this server.
+fn keeps(state: &SetupState, chosen: &Chosen) -> bool {
+    let server = |text: &str| config::BaseUrl::parse(text).ok();
+    let same_server = chosen.api_base.as_deref().is_none_or(|base| match (server(base), server(&state.api_base)) {
+        (Some(new), Some(old)) => new.is_same_server(&old),
+        _ => false,
+    });
+    state.key_set && state.provider.as_deref() == Some(chosen.provider.as_str()) && same_server
+}
+
 /// What the test call is made with. A kept key stays out of it: the service knows it.
-fn probe(chosen: &Chosen, state: &SetupState) -> ProviderTest {
-    let same = state.provider.as_deref() == Some(chosen.provider.as_str());
+fn probe(chosen: &Chosen) -> ProviderTest {
     ProviderTest {
-        provider: (!(same && chosen.key_kept)).then(|| chosen.provider.clone()),
+        provider: Some(chosen.provider.clone()),
         api_base: chosen.api_base.clone(),
         api_key: chosen.api_key.clone(),
+        auth_method: Some("api_key".to_owned()),
         ..ProviderTest::default()
     }
 }
@@ -452,6 +457,32 @@ mod tests {
         let answers = answers(&chosen);
         assert!(!answers.contains_key("llm.api_key"));
         assert_eq!(answers["llm.provider"], "kimi");
+    }
+
+    #[test]
+    fn a_key_is_kept_for_the_server_it_belongs_to_only() {
+        let state = SetupState {
+            configured: true,
+            missing: None,
+            config: String::new(),
+            exists: true,
+            provider: Some("custom".into()),
+            model_id: "m".into(),
+            api_base: "http://10.0.0.7:8000/v1".into(),
+            key_set: true,
+            mode: "auto".into(),
+            claw_type: "none".into(),
+            skills: true,
+            port: 1,
+            port_free: true,
+        };
+        let keeps = |provider: &str, base: Option<&str>| {
+            let chosen = Chosen { provider: provider.into(), api_base: base.map(Into::into), ..Chosen::default() };
+            keeps(&state, &chosen)
+        };
+        assert!(keeps("custom", Some("http://10.0.0.7:8000")));
+        assert!(!keeps("custom", Some("http://10.0.0.8:8000/v1")));
+        assert!(!keeps("kimi", None));
     }
 
     #[test]

@@ -65,7 +65,7 @@ section! {
     /// The control API, which the app and the command line use.
     Control [.control] "control." control_rows {
         /// Whether the control API is also served over TCP on this machine, for a browser; it needs the token that
-        /// `metaclaw status` shows.
+        /// stands in `control.token` of the folder.
         tcp: bool = false, Bool, Live;
         /// The port for it; 0 = any free one.
         tcp_port: u16 = 0, int(0, 65_535), Live;

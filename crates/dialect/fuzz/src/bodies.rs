@@ -92,7 +92,7 @@ fn same(ours: Value<'_>, theirs: &serde_json::Value) {
 pub(crate) fn request(dialect: Dialect, data: &[u8]) {
     let Ok(request) = Request::parse(dialect, Bytes::copy_from_slice(data)) else { return };
     assert_eq!(request.edit().finish().as_ptr(), request.bytes().as_ptr());
-    let _ = (request.model(), request.stream(), request.wants_usage(), request.system_hash(), request.is_tool_step());
+    let _ = (request.model(), request.stream(), request.wants_usage(), request.is_tool_step());
     let _ = (request.hints(), side_kind(&request), count_tokens_estimate(&request));
     for message in request.messages() {
         assert!(data.get(message.span.clone()).is_some());

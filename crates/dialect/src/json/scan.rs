@@ -1,15 +1,18 @@
 //! The single pass that turns bytes into spans and refuses what is not JSON. Eight bytes of a string at a time.
 
-use super::{Kind, MAX_DEPTH, Node};
+use super::{Kind, MAX_DEPTH, MAX_VALUES, Node, TOO_MANY};
 
 type Failure = (usize, &'static str);
 
 /// Scans one whole document; on failure says at which byte and why.
 pub(super) fn scan(bytes: &[u8]) -> Result<Vec<Node>, Failure> {
-    let mut scan = Scan { bytes, nodes: Vec::with_capacity(bytes.len() / 32 + 16) };
+    let mut scan = Scan { bytes, nodes: Vec::with_capacity(bytes.len().min(MAX_VALUES) / 32 + 16) };
     let mut open: Vec<u32> = Vec::with_capacity(16);
     let mut at = skip_space(bytes, 0);
     loop {
+        if scan.nodes.len() >= MAX_VALUES {
+            return Err((at, TOO_MANY));
+        }
         // A value must stand at `at`.
         match bytes.get(at) {
             Some(b'"') => at = scan.string(at)?,

@@ -43,7 +43,7 @@ fn unicode_at(text: &str) -> (char, usize) {
     (char::REPLACEMENT_CHARACTER, 6)
 }
 
-fn hex(text: &str, at: usize) -> Option<u32> {
+pub(super) fn hex(text: &str, at: usize) -> Option<u32> {
     u32::from_str_radix(text.get(at..at + 4)?, 16).ok()
 }
 

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use super::hints::ALIASES;
 use super::{Request, Role};
 use crate::Dialect;
+use crate::carry;
 use crate::edit::Edits;
 use crate::json::{Kind, Value, push_quoted};
 use crate::query::{SESSION_START, time_prefix};
@@ -114,6 +115,83 @@ impl<'a> RequestEdit<'a> {
                 true
             }
             Kind::Null | Kind::Bool | Kind::Number | Kind::Object => false,
+        }
+    }
+
+    /// Takes out the thinking that this proxy packed while the provider spoke another dialect: the client sends it back
+    /// untouched, and no provider takes it. What the provider itself had signed is restored.
+    pub fn unpack_reasoning(&mut self) {
+        let packed = || memchr::memmem::find(self.request.bytes(), carry::MARK.as_bytes()).is_some();
+        match self.request.dialect {
+            Dialect::Messages if packed() => self.unpack_messages(),
+            Dialect::Responses if packed() => self.unpack_items(),
+            _ => {}
+        }
+    }
+
+    fn unpack_messages(&mut self) {
+        let request = self.request;
+        // The last answer's calls come without thinking by now.
+        let mut bare = false;
+        for message in request.messages.iter().filter(|message| message.role == Role::Assistant) {
+            bare = false;
+            let Some(content) = request.json.value(message.first).get("content").filter(|c| c.is_array()) else {
+                continue;
+            };
+            let (mut gone, mut left, mut thinks) = (Vec::new(), 0, false);
+            for block in content.elements() {
+                let kind = block.get("type");
+                let is = |name: &str| kind.is_some_and(|kind| kind.is_text(name));
+                let field = match (is("thinking"), is("redacted_thinking")) {
+                    (true, _) => block.get("signature"),
+                    (_, true) => block.get("data"),
+                    _ => {
+                        left += 1;
+                        continue;
+                    }
+                };
+                let own = match field.and_then(|field| Some((field, carry::unpack(&field.as_str()?)?))) {
+                    None => true,
+                    Some((field, carried)) => {
+                        let redacted = carried.encrypted.filter(|_| carried.id.is_none() && carried.extra.is_none());
+                        let own = if is("thinking") { carried.signature } else { redacted };
+                        own.map(|own| self.edits.replace(field.span(), quoted(&own))).is_some()
+                    }
+                };
+                if own {
+                    (left, thinks) = (left + 1, true);
+                } else {
+                    gone.push(block);
+                }
+            }
+            bare = !gone.is_empty() && !thinks && message.calls;
+            if left == 0 && !gone.is_empty() {
+                // A message must hold something.
+                self.edits.replace(content.span(), r#"[{"type":"text","text":"[thinking left out]"}]"#);
+                continue;
+            }
+            for block in gone {
+                self.edits.remove_element(content, block);
+            }
+        }
+        if bare && request.is_tool_step() {
+            // The provider refuses to think on behind calls that came without thinking.
+            self.remove("thinking");
+        }
+    }
+
+    fn unpack_items(&mut self) {
+        let Some(input) = self.root().get("input") else { return };
+        for item in input.elements().filter(|item| item.get("type").is_some_and(|kind| kind.is_text("reasoning"))) {
+            let Some(field) = item.get("encrypted_content") else { continue };
+            let Some(carried) = field.as_str().and_then(|text| carry::unpack(&text)) else { continue };
+            match (carried.encrypted, carried.id) {
+                (Some(own), Some(id)) => {
+                    self.edits.replace(field.span(), quoted(&own));
+                    self.edits.set_member(item, "id", &quoted(&id));
+                }
+                _ => self.edits.remove_element(input, item),
+            }
         }
     }
 

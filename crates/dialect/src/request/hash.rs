@@ -1,5 +1,6 @@
 //! Names for messages that stay the same in every form a client may send the message in.
 
+use memchr::memmem;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::Role;
@@ -75,6 +76,9 @@ impl Digest {
 
     /// The name; the digest is empty again afterwards. A message of which nothing counts is named by its raw text.
     pub(crate) fn finish(&mut self, role: Role, fallback: Option<&str>) -> u128 {
+        if role == Role::Assistant {
+            self.forget_thinking();
+        }
         if self.text.is_empty() && self.ids.is_empty() {
             self.text.extend_from_slice(fallback.unwrap_or_default().as_bytes());
         }
@@ -88,6 +92,28 @@ impl Digest {
         self.text.clear();
         self.ids.clear();
         hash
+    }
+
+    /// Takes out `<think>…</think>`: models without a field for it write their thinking so, and many agents cut it off.
+    fn forget_thinking(&mut self) {
+        const OPEN: &[u8] = b"<think>";
+        const CLOSE: &[u8] = b"</think>";
+        if memmem::find(&self.text, OPEN).is_none() {
+            return;
+        }
+        let (mut read, mut kept) = (0, 0);
+        while read < self.text.len() {
+            let open = memmem::find(&self.text[read..], OPEN).map(|at| read + at);
+            let thought = open.and_then(|open| {
+                let close = memmem::find(&self.text[open..], CLOSE)?;
+                Some(open..open + close + CLOSE.len())
+            });
+            let thought = thought.unwrap_or(self.text.len()..self.text.len());
+            self.text.copy_within(read..thought.start, kept);
+            kept += thought.start - read;
+            read = thought.end;
+        }
+        self.text.truncate(kept);
     }
 
     /// Appends everything above the space. Written without branches: words are short.

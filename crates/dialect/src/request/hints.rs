@@ -29,8 +29,6 @@ pub struct Hints {
     pub prompt_cache_key: Option<String>,
     /// The Responses API's `previous_response_id`.
     pub previous_response_id: Option<String>,
-    /// Number of tools offered to the model.
-    pub tool_count: usize,
     /// The output limit in tokens, under whatever name.
     pub max_tokens: Option<u64>,
     /// The conversation holds an image, a sound or a file.
@@ -52,7 +50,6 @@ impl Hints {
             metadata_user_id: root.get("metadata").and_then(|data| data.get("user_id")).and_then(scalar),
             prompt_cache_key: text("prompt_cache_key"),
             previous_response_id: text("previous_response_id"),
-            tool_count: root.get("tools").map_or(0, |tools| tools.elements().count()),
             max_tokens: match request.dialect {
                 Dialect::Chat => limit("max_completion_tokens").or_else(|| limit("max_tokens")),
                 Dialect::Responses => limit("max_output_tokens"),

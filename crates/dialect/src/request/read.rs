@@ -11,8 +11,8 @@ use crate::json::{Kind, Value};
 pub(super) enum Part<'a> {
     /// A JSON string with words.
     Text(Value<'a>),
-    /// An image, a sound, a file.
-    Media,
+    /// An image, a sound, a file: the whole part.
+    Media(Value<'a>),
     /// A tool call and its id.
     Call(Option<Value<'a>>),
     /// A tool result and the id of its call.
@@ -149,7 +149,7 @@ fn part<'a>(part: Value<'a>, see: &mut dyn FnMut(Part<'a>)) {
         Some(
             "image" | "image_url" | "input_image" | "input_audio" | "audio" | "input_file" | "file" | "document"
             | "video_url" | "input_video" | "video" | "audio_url",
-        ) => see(Part::Media),
+        ) => see(Part::Media(part)),
         Some(_) => see(Part::Other),
     }
 }

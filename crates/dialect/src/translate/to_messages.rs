@@ -195,6 +195,10 @@ fn messages(ask: &Ask, mark: bool) -> Vec<String> {
             }
         }
     }
+    if all.is_empty() {
+        // Instructions alone: somebody has to speak.
+        all.push(("user", vec![json!({"type": "text", "text": "Begin."}).to_string()]));
+    }
     if mark && let Some(("user", said)) = all.last_mut().map(|(role, said)| (*role, said)) {
         mark_last(said);
     }

@@ -481,6 +481,57 @@ fn an_error_event_in_the_middle_is_said_in_the_clients_words(#[values(CHAT, RESP
     assert_eq!(finished.problem.as_deref(), Some("Overloaded"));
 }
 
+#[rstest]
+#[case::unnamed("", r#"{"error":{"message":"Overloaded","type":"overloaded_error"}}"#)]
+#[case::typed("", r#"{"type":"error","error":{"message":"Overloaded","type":"overloaded_error"}}"#)]
+#[case::misnamed("message", r#"{"error":"Overloaded"}"#)]
+fn an_anthropic_client_hears_an_error_event_that_is_not_named_so(#[case] name: &str, #[case] error: &str) {
+    let begun = start()
+        + &event(json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "hel"}}));
+    for before in [begun.as_str(), ""] {
+        let (out, finished) = failure(MESSAGES, MESSAGES, &(before.to_owned() + &sse(name, error)), End::Clean);
+        let (last, data) = clients::events(out.as_bytes()).pop().unwrap();
+        let data: Value = serde_json::from_str(&data).unwrap();
+        assert_eq!(
+            (last.as_str(), &data["type"], &data["error"]["message"]),
+            ("error", &json!("error"), &json!("Overloaded"))
+        );
+        assert_eq!(out.matches("Overloaded").count(), 1, "once");
+        assert!(finished.error.is_some());
+    }
+    // One that is named stays as it is.
+    let named = sse("error", r#"{"type":"error", "error":{"type":"overloaded_error","message":"x"},"request_id":"r"}"#);
+    let (out, _) = failure(MESSAGES, MESSAGES, &(begun + &named), End::Clean);
+    assert!(out.ends_with(&named), "{out}");
+}
+
+#[rstest]
+fn half_an_event_at_the_end_goes_to_nobody(
+    #[values(CHAT, RESPONSES, MESSAGES)] client: Dialect,
+    #[values(
+        "data: {\"id\":\"c\",\"half-a-",
+        "data: Internal Server Error",
+        "event: x\ndata: {\"a\": \"b",
+        "event: mess"
+    )]
+    half: &str,
+) {
+    let stream = chunk(json!({"role": "assistant", "content": "hel"})) + half;
+    let (out, finished) = failure(CHAT, client, &stream, End::Clean);
+    for (_, data) in clients::events(out.as_bytes()) {
+        assert!(serde_json::from_str::<Value>(&data).is_ok(), "{data}");
+    }
+    assert!(!out.contains("half-a-") && !out.contains("Internal"), "{out}");
+    assert!(finished.error.unwrap().message.contains("before the end of the answer"));
+    let told = finished.problem.unwrap();
+    assert_eq!(told.contains("in the middle of an event"), half.contains("data"), "{told}");
+    // Half a chunk of usage does not spoil an answer that is complete.
+    let stream = chunk(json!({"role": "assistant", "content": "hi"})) + &end("stop") + "data: {\"usage\":{\"prompt";
+    let (out, finished) = run(spec(CHAT, client), stream.as_bytes(), &[23], End::Clean);
+    assert_eq!((finished.error, finished.answer.text().as_str()), (None, "hi"));
+    assert!(!String::from_utf8(out).unwrap().contains("\"prompt\""));
+}
+
 #[test]
 fn an_error_as_first_event_can_still_become_a_status() {
     for error in
@@ -611,4 +662,94 @@ fn a_chunk_of_whole_events_leaves_as_the_very_same_bytes() {
     let relayed = Relay::new(spec(CHAT, CHAT)).push(&bytes);
     assert_eq!(relayed.out.as_ptr(), bytes.as_ptr(), "a slice, not a copy");
     assert_eq!(relayed.out, bytes);
+}
+
+// --- characters cut in two ---
+
+#[test]
+fn a_character_cut_in_a_whole_answer_costs_that_character_only() {
+    let body = r#"{"id":"x","choices":[{"index":0,"message":{"role":"assistant","content":"cut emoji \ud83d"},"finish_reason":"stop"}],"x":1e999}"#;
+    let body = Bytes::from_static(body.as_bytes());
+    let (same, answer) = relay_whole(&spec(CHAT, CHAT), &body).unwrap();
+    assert_eq!((same, answer.text()), (body.clone(), "cut emoji \u{fffd}".to_owned()));
+    let (out, _) = relay_whole(&spec(CHAT, MESSAGES), &body).unwrap();
+    let out: Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!(out["content"][0]["text"], "cut emoji \u{fffd}");
+}
+
+#[rstest]
+fn a_character_that_two_chunks_share_arrives_whole(#[values(CHAT, RESPONSES, MESSAGES)] client: Dialect) {
+    let cut = |text: &str| chunk(json!({"content": "@"})).replace('@', text);
+    let stream = cut(r"half \ud83d") + &cut(r"\ude00 rest") + &end("stop") + DONE;
+    let (out, finished) = run(spec(CHAT, client), stream.as_bytes(), &[23], End::Clean);
+    assert_eq!((finished.error, finished.answer.text()), (None, "half 😀 rest".to_owned()));
+    if client == CHAT {
+        assert_eq!(String::from_utf8(out).unwrap(), stream, "bytes as they came");
+    } else {
+        assert!(String::from_utf8_lossy(&out).contains("😀"), "{}", String::from_utf8_lossy(&out));
+    }
+}
+
+#[rstest]
+fn a_part_that_cannot_be_read_makes_no_good_answer_in_another_dialect(#[values(RESPONSES, MESSAGES)] client: Dialect) {
+    let stream = chunk(json!({"content": "one"})) + &sse("", "{\"choices\":[{") + &end("stop") + DONE;
+    let (_, finished) = failure(CHAT, client, &stream, End::Clean);
+    assert!(finished.error.unwrap().message.contains("not JSON"));
+    let (_, same) = run(spec(CHAT, CHAT), stream.as_bytes(), &[23], End::Clean);
+    assert_eq!(same.error, None, "the client of the same dialect got all of it");
+    // What is no part of an answer is no loss.
+    let chatter = chunk(json!({"content": "one"})) + &sse("", "heartbeat") + &end("stop") + DONE;
+    let (_, finished) = run(spec(CHAT, client), chatter.as_bytes(), &[23], End::Clean);
+    assert_eq!(finished.error, None);
+}
+
+#[rstest]
+fn a_whole_body_that_breaks_off_says_so(#[values(CHAT, RESPONSES, MESSAGES)] client: Dialect) {
+    let cut = End::Cut { reason: "connection reset".to_owned() };
+    let (_, finished) = failure(CHAT, client, "{\"id\":\"x\",\"choices\":[", cut.clone());
+    assert_eq!(finished.error.unwrap().message, "connection reset");
+    let whole = json!({"id": "x", "choices": [{"index": 0, "message": {"role": "assistant", "content": "all"}, "finish_reason": "stop"}]});
+    let (_, finished) = run(spec(CHAT, client), whole.to_string().as_bytes(), &[23], cut);
+    assert_eq!((finished.error, finished.answer.text()), (None, "all".to_owned()));
+}
+
+#[rstest]
+fn free_text_of_a_tool_is_never_cut_by_its_braces(#[values(CHAT, MESSAGES, RESPONSES)] client: Dialect) {
+    let custom = |output: u64, rest: Value| {
+        let mut event = json!({"output_index": output, "item_id": format!("ctc_{output}")});
+        event.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        self::event(event)
+    };
+    let item = |kind: &str, output: u64, input: &str| {
+        custom(
+            output,
+            json!({"type": kind, "item": {"type": "custom_tool_call", "id": format!("ctc_{output}"),
+            "call_id": format!("c{output}"), "name": "apply_patch", "input": input}}),
+        )
+    };
+    let delta = |output: u64, text: &str| {
+        custom(output, json!({"type": "response.custom_tool_call_input.delta", "delta": text}))
+    };
+    let stream = event(json!({"type": "response.created", "response": {"id": "resp_1", "model": "m"}}))
+        + &item("response.output_item.added", 0, "")
+        + &delta(0, "{a}")
+        + &item("response.output_item.added", 1, "")
+        + &delta(1, "{ open")
+        + &delta(0, " and more")
+        + &item("response.output_item.done", 0, "{a} and more")
+        + &item("response.output_item.done", 1, "{ open")
+        + &event(
+            json!({"type": "response.completed", "response": {"id": "resp_1", "status": "completed", "output": []}}),
+        );
+    let (out, finished) = run(spec(RESPONSES, client), stream.as_bytes(), &[31], End::Clean);
+    let told: Vec<_> = finished
+        .answer
+        .blocks
+        .iter()
+        .map(|block| match block {
+            Block::ToolCall(call) => call.arguments.as_str(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(told, ["{a} and more", "{ open"], "{}", String::from_utf8_lossy(&out));
 }

@@ -86,9 +86,10 @@ pub struct Settings {
     responses((status = 200, body = Settings), (status = "default", body = Problem)))]
 pub(super) async fn list(State(core): State<Core>) -> Json<Settings> {
     let (loaded, findings) = core.read_config();
+    let exists = !core.reading().missing;
     let settings = config::keys().iter().map(|key| setting(key, &loaded)).collect();
     let path = core.config_path();
-    Json(Settings { path: path.display().to_string(), exists: path.exists(), settings, findings })
+    Json(Settings { path: path.display().to_string(), exists, settings, findings })
 }
 
 /// Keys whose change counts from the next start.
@@ -124,15 +125,54 @@ fn setting(key: &config::Key, loaded: &config::Loaded) -> Setting {
     }
 }
 
-fn known(key: &str) -> Result<&'static config::Key, Problem> {
-    config::keys().iter().find(|known| known.path == key || known.aliases.contains(&key)).ok_or_else(|| {
-        // The editor knows the nearest name.
-        let edit = config::Edit::Unset { key: key.to_owned() };
-        match config::edit_text("", std::path::Path::new("config.yaml"), &[edit]) {
-            Err(error) => crate::core::edit_problem(&error),
-            Ok(_) => Problem::invalid(format!("{key} is one entry of a setting.")).hint("Name the setting itself."),
+/// A setting by one of its names, or one entry of a setting that holds entries: `llm.model_map.NAME`.
+struct Known {
+    key: &'static config::Key,
+    entry: Option<String>,
+}
+
+fn known(name: &str) -> Result<Known, Problem> {
+    if let Some(key) = config::keys().iter().find(|known| known.path == name || known.aliases.contains(&name)) {
+        return Ok(Known { key, entry: None });
+    }
+    let entry = config::keys().iter().find_map(|key| {
+        let maps = matches!(key.kind, config::Kind::Map | config::Kind::SecretMap);
+        let entry = name.strip_prefix(key.path)?.strip_prefix('.')?;
+        (maps && !entry.is_empty()).then(|| Known { key, entry: Some(entry.to_owned()) })
+    });
+    if let Some(entry) = entry {
+        return Ok(entry);
+    }
+    // The editor knows the nearest name.
+    let edit = config::Edit::Unset { key: name.to_owned() };
+    match config::edit_text("", std::path::Path::new("config.yaml"), &[edit]) {
+        Err(error) => Err(crate::core::edit_problem(&error)),
+        Ok(_) => Err(Problem::not_found(format!("There is no setting {name}."))),
+    }
+}
+
+impl Known {
+    fn name(&self) -> String {
+        self.entry.as_ref().map_or_else(|| self.key.path.to_owned(), |entry| format!("{}.{entry}", self.key.path))
+    }
+
+    /// As it is now.
+    fn shown(&self, core: &Core) -> Setting {
+        let (loaded, _) = core.read_config();
+        let mut found = setting(self.key, &loaded);
+        found.needs_restart |=
+            core.running().is_ok_and(|run| run.restart_for(&loaded).iter().any(|key| key == self.key.path));
+        if let Some(entry) = &self.entry {
+            let kind = if found.secret { config::Kind::Secret } else { config::Kind::Text };
+            found.value = found.value.get(entry).cloned().unwrap_or(Value::Null);
+            found.default = Value::Null;
+            found.line = found.line.filter(|_| !found.value.is_null());
+            found.allowed = kind.allowed();
+            found.kind = serde_json::to_value(kind).unwrap_or(Value::Null);
+            found.key = self.name();
         }
-    })
+        found
+    }
 }
 
 /// How to show a setting.
@@ -152,11 +192,10 @@ pub(super) async fn get(
     Path(key): Path<String>,
     Asked(query): Asked<SettingQuery>,
 ) -> Result<Json<Setting>, Problem> {
-    let key = known(&key)?;
-    let (loaded, _) = core.read_config();
-    let mut found = setting(key, &loaded);
-    if query.reveal == Some(true) && key.secret {
-        found.value = core.reveal(key.path)?;
+    let known = known(&key)?;
+    let mut found = known.shown(&core);
+    if query.reveal == Some(true) && found.secret {
+        found.value = core.reveal(&known.name())?;
     }
     Ok(Json(found))
 }
@@ -178,10 +217,9 @@ pub(super) async fn put(
     Path(key): Path<String>,
     Body(new): Body<SettingValue>,
 ) -> Result<Json<Setting>, Problem> {
-    let key = known(&key)?;
-    core.edit_config(&[(key.path, Some(new.value))]).await?;
-    let (loaded, _) = core.read_config();
-    Ok(Json(setting(key, &loaded)))
+    let known = known(&key)?;
+    core.edit_config(&[(&known.name(), Some(new.value))]).await?;
+    Ok(Json(known.shown(&core)))
 }
 
 /// Removes one setting from the file, so that its default counts again.
@@ -189,10 +227,9 @@ pub(super) async fn put(
     params(("key" = String, Path, description = "Dotted path")),
     responses((status = 200, body = Setting), (status = "default", body = Problem)))]
 pub(super) async fn unset(State(core): State<Core>, Path(key): Path<String>) -> Result<Json<Setting>, Problem> {
-    let key = known(&key)?;
-    core.edit_config(&[(key.path, None)]).await?;
-    let (loaded, _) = core.read_config();
-    Ok(Json(setting(key, &loaded)))
+    let known = known(&key)?;
+    core.edit_config(&[(&known.name(), None)]).await?;
+    Ok(Json(known.shown(&core)))
 }
 
 /// A text to check; absent = the file as it stands.
@@ -214,7 +251,7 @@ pub(super) async fn validate(
     let path = core.config_path();
     let read = match check.text {
         Some(text) => config::parse(&text, path),
-        None => config::load(path),
+        None => core.files().config(path, config::load).await,
     };
     match read {
         Err(config::ConfigError::Missing { file }) => {

@@ -1,6 +1,5 @@
 //! Events: the kept ones as a list, everything live as server-sent events.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -38,25 +37,10 @@ pub(super) async fn list(
 ) -> Result<Json<Vec<Event>>, Problem> {
     let Some(store) = core.journal().await? else { return Ok(Json(Vec::new())) };
     let limit = query.limit.unwrap_or(50).clamp(1, 1000);
-    let (kind, before) = (query.kind.as_deref(), query.before.unwrap_or(i64::MAX));
-    let keep = usize::try_from(limit).unwrap_or(usize::MAX);
-    // The journal reads forward; the last page worth keeping is what is asked for.
-    let (mut last, mut after) = (VecDeque::new(), 0);
-    loop {
-        let page = store.events(after, kind, PAGE).await.map_err(super::store_problem)?;
-        let whole = page.len() == usize::try_from(PAGE).unwrap_or(usize::MAX);
-        after = page.last().map_or(after, |event| event.id);
-        last.extend(page.into_iter().filter(|event| event.id < before));
-        last.drain(..last.len().saturating_sub(keep));
-        if !whole || after >= before {
-            break;
-        }
-    }
-    Ok(Json(last.into_iter().rev().map(event).collect()))
+    let before = query.before.unwrap_or(i64::MAX);
+    let found = store.events_before(before, query.kind.as_deref(), limit).await.map_err(super::store_problem)?;
+    Ok(Json(found.into_iter().map(event).collect()))
 }
-
-/// How many events are read at a time.
-const PAGE: u32 = 1000;
 
 fn event(kept: store::Event) -> Event {
     let data = serde_json::from_str(&kept.json).unwrap_or_default();

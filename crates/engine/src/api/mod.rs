@@ -8,6 +8,8 @@ mod events;
 #[expect(unused_qualifications, reason = "written by the macro that describes the route")]
 mod logs;
 #[expect(unused_qualifications, reason = "written by the macro that describes the route")]
+mod memory;
+#[expect(unused_qualifications, reason = "written by the macro that describes the route")]
 pub(crate) mod models;
 pub(crate) mod problem;
 mod providers;
@@ -30,6 +32,11 @@ use utoipa_axum::routes;
 pub use self::config::{ConfigCheck, ConfigFinding, Setting, SettingQuery, SettingState, SettingValue, Settings};
 pub use self::events::EventsQuery;
 pub use self::logs::{LogLines, LogQuery};
+pub use self::memory::{
+    Memory, MemoryAdd, MemoryBackup, MemoryChange, MemoryEdit, MemoryExportQuery, MemoryHit, MemoryImport,
+    MemoryImported, MemoryMaintained, MemoryPage, MemoryPolicy, MemoryPreview, MemoryQuery, MemoryScopeQuery,
+    MemorySearch, MemoryStats, MemoryWeight,
+};
 pub use self::models::{
     FetchOrder, FetchStage, FetchState, KeptModel, ModelChange, ModelOffer, Models, ModelsQuery, RunningModel,
 };
@@ -48,6 +55,7 @@ pub use crate::bus::Event;
 pub use crate::diff::{Change, ChangeKind};
 
 pub(crate) use self::config::{AT_START, findings};
+pub(crate) use self::memory::memory_problem;
 pub(crate) use self::problem::{Asked, Body};
 use crate::core::Core;
 
@@ -66,6 +74,7 @@ const MAX_BODY: usize = 8 << 20;
         (name = "service", description = "The running service"),
         (name = "turns", description = "Sessions and turns"),
         (name = "skills", description = "The skill library"),
+        (name = "memory", description = "Long-term memory"),
         (name = "config", description = "Settings"),
         (name = "providers", description = "Model providers"),
         (name = "models", description = "Models of the built-in provider"),
@@ -96,6 +105,19 @@ fn routes() -> OpenApiRouter<Core> {
         .routes(routes!(skills::show, skills::update, skills::remove))
         .routes(routes!(skills::enable))
         .routes(routes!(skills::disable))
+        .routes(routes!(memory::list, memory::add))
+        .routes(routes!(memory::search))
+        .routes(routes!(memory::stats))
+        .routes(routes!(memory::scopes))
+        .routes(routes!(memory::erase))
+        .routes(routes!(memory::export))
+        .routes(routes!(memory::import))
+        .routes(routes!(memory::maintain))
+        .routes(routes!(memory::backup))
+        .routes(routes!(memory::policy))
+        .routes(routes!(memory::show, memory::edit, memory::forget))
+        .routes(routes!(memory::history))
+        .routes(routes!(memory::accept))
         .routes(routes!(config::list))
         .routes(routes!(config::validate))
         .routes(routes!(config::get, config::put, config::unset))

@@ -99,6 +99,9 @@ pub struct ProviderTest {
     /// Its dialect.
     #[serde(default)]
     pub dialect: Option<String>,
+    /// How it is shown who asks: `api_key` or `passthrough`.
+    #[serde(default)]
+    pub auth_method: Option<String>,
     /// Only ask for the list of models; no call that costs tokens.
     #[serde(default)]
     pub models_only: bool,

@@ -197,7 +197,7 @@ fn whole(core: &Core, name: &str) -> Result<Skill, Problem> {
 }
 
 /// What a turn with these words would get, and why. Works while skills are switched off, too.
-#[utoipa::path(post, path = "/api/v1/skills/search", operation_id = "skillSearch", tag = "skills",
+#[utoipa::path(post, path = "/api/v1/skills-search", operation_id = "skillSearch", tag = "skills",
     request_body = SkillSearch,
     responses((status = 200, body = SkillPreview), (status = "default", body = Problem)))]
 pub(super) async fn search(
@@ -248,7 +248,7 @@ pub struct SkillCheck {
 }
 
 /// The findings; no `error` among them = everything can be used.
-#[utoipa::path(post, path = "/api/v1/skills/validate", operation_id = "skillValidate", tag = "skills",
+#[utoipa::path(post, path = "/api/v1/skills-validate", operation_id = "skillValidate", tag = "skills",
     request_body = SkillCheck,
     responses((status = 200, body = Vec<SkillFinding>), (status = "default", body = Problem)))]
 pub(super) async fn validate(
@@ -279,7 +279,7 @@ pub(super) async fn validate(
 /// A skill to take into the library: from a folder of this machine, or as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SkillAdd {
-    /// A SKILL.md, its folder, or a folder of such folders; absolute.
+    /// A SKILL.md (that file alone), its folder with all files, or a folder of such folders; absolute.
     #[serde(default)]
     pub path: Option<String>,
     /// Instead: the text of a SKILL.md.
@@ -357,7 +357,7 @@ pub(super) async fn disable(State(core): State<Core>, Path(name): Path<String>) 
 }
 
 /// Takes back the last change of the library.
-#[utoipa::path(post, path = "/api/v1/skills/undo", operation_id = "skillUndo", tag = "skills",
+#[utoipa::path(post, path = "/api/v1/skills-undo", operation_id = "skillUndo", tag = "skills",
     responses((status = 200, body = SkillChange), (status = "default", body = Problem)))]
 pub(super) async fn undo(State(core): State<Core>) -> Result<Json<SkillChange>, Problem> {
     blocking(move || core.undo_skill()).await
@@ -385,7 +385,7 @@ pub struct SkillLogQuery {
 }
 
 /// Changes of the library, newest first.
-#[utoipa::path(get, path = "/api/v1/skills/log", operation_id = "skillLog", tag = "skills", params(SkillLogQuery),
+#[utoipa::path(get, path = "/api/v1/skills-log", operation_id = "skillLog", tag = "skills", params(SkillLogQuery),
     responses((status = 200, body = Vec<SkillLogEntry>), (status = "default", body = Problem)))]
 pub(super) async fn log(
     State(core): State<Core>,

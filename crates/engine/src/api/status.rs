@@ -18,6 +18,8 @@ pub enum ServiceState {
     FirstRun,
     /// The service is ending: no new requests, running answers are finished.
     Stopping,
+    /// A process holds this home, but its control socket does not answer: it is starting or ending, or it hangs.
+    Unreachable,
     /// No service runs in this home.
     Stopped,
 }
@@ -100,7 +102,7 @@ pub struct Status {
     pub log: Option<String>,
     /// Why the config file, as it stands now, is not in use; the last good one is.
     pub config_problem: Option<String>,
-    /// What the config file makes us warn about.
+    /// What needs the person: turns that do not get into the journal, and what is odd in the config file.
     pub warnings: Vec<String>,
     /// What is asked for but comes with a later release.
     pub later: Vec<Later>,

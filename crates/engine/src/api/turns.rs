@@ -91,8 +91,6 @@ pub struct TurnRow {
     pub request_bytes: u64,
     /// Weights that answered, where they are ours.
     pub weight_version: Option<i64>,
-    /// The turn in which the user answered this one.
-    pub next_turn: Option<i64>,
 }
 
 impl From<store::TurnSummary> for TurnRow {
@@ -131,7 +129,6 @@ impl From<store::TurnSummary> for TurnRow {
             user_text: turn.user_text,
             request_bytes: turn.request_len,
             weight_version: turn.weight_version,
-            next_turn: turn.next_turn.map(|id| id.0),
         }
     }
 }

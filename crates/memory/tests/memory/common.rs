@@ -48,16 +48,23 @@ impl Home {
 
     pub(crate) async fn append(&self, turn: NewTurn) -> TurnId {
         let body = format!("{{\"messages\":[{:?},{:?}]}}", turn.user_text, turn.answer_text);
-        let pending = self.store.begin(&turn.session, &turn.kind, Bytes::from(body));
-        self.store.append(turn, pending).await.expect("appends")
+        self.store.append(turn, Bytes::from(body)).await.expect("appends")
     }
 
     pub(crate) async fn work(&self) {
         while self.memory.work().await.expect("works") {}
+        self.memory.flush_all().await.expect("listens");
     }
 
+    /// What is recalled, from the copy beside the database and from the database itself, which must agree.
     pub(crate) async fn ask(&self, text: &str) -> Vec<Recalled> {
-        self.memory.recall(&Ask { text, now_ms: NOW, ..Ask::default() }).await.expect("recalls")
+        let ask = Ask { text, now_ms: NOW, ..Ask::default() };
+        let found = self.memory.recall(&ask).await.expect("recalls");
+        let stored =
+            Memory::open(self.store.clone(), self.memory.settings().clone()).recall(&ask).await.expect("recalls");
+        let lines = |found: &[Recalled]| found.iter().map(|m| (m.id.clone(), m.line.clone())).collect::<Vec<_>>();
+        assert_eq!(lines(&found), lines(&stored), "{text}");
+        found
     }
 }
 

@@ -79,8 +79,7 @@ async fn child_talks() {
             answer_text: Some("Noted, thank you.".to_owned()),
             ..store::NewTurn::default()
         };
-        let pending = store.begin(&new.session, &new.kind, bytes::Bytes::from_static(b"{}"));
-        store.append(new, pending).await.expect("appends");
+        store.append(new, bytes::Bytes::from_static(b"{}")).await.expect("appends");
         writeln!(std::io::stdout(), "ack {word} end").expect("writes");
         memory.absorb(3).await.expect("absorbs");
         store.memory_index(5).await.expect("indexes");

@@ -23,6 +23,7 @@ async fn questions_find_their_sentence_in_their_language() {
         };
         // Each in its own session: what is said before and after does not help.
         home.memory.hear("", &format!("s{number}"), &[said]).await.expect("hears");
+        home.memory.flush(&format!("s{number}")).await.expect("listens");
     }
     let mut found: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut missed = Vec::new();

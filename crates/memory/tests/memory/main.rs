@@ -2,10 +2,12 @@
 #![expect(clippy::expect_used, reason = "a test stops at what it did not expect")]
 
 mod common;
+mod extract;
 mod facts;
 mod forget;
 #[cfg(unix)]
 mod kill;
 mod languages;
+mod live;
 mod recall;
 mod statements;

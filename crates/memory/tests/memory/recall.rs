@@ -1,6 +1,6 @@
 //! What is found, what is not, and what stands between the journal and the context.
 
-use metaclaw_memory::{Ask, HEADING, section};
+use metaclaw_memory::{Ask, HEADING, Known, Recalled, section};
 use store::{Kind, NewTurn, Outcome, Scope};
 
 use crate::common::{DAY, Home, NOW};
@@ -114,7 +114,8 @@ async fn a_memory_is_shown_once_per_conversation_and_not_if_the_prompt_has_it() 
     let again = home.memory.recall(&ask).await.expect("recalls");
     assert!(again.iter().all(|m| m.id != found[0].id), "{again:?}");
     let prompt = "user: The spare key hangs behind the blue vase.";
-    let ask = Ask { text: "where is the spare key?", prompt, now_ms: NOW, ..Ask::default() };
+    let known = |memory: &Recalled| prompt.contains(memory.quote.as_ref().unwrap_or(&memory.content));
+    let ask = Ask { text: "where is the spare key?", known: Some(Known(&known)), now_ms: NOW, ..Ask::default() };
     assert!(home.memory.recall(&ask).await.expect("recalls").is_empty());
 }
 
@@ -186,4 +187,26 @@ async fn two_readers_of_one_journal_write_everything_once() {
     assert_eq!(written, 60);
     let info = home.store.memory_unindexed().await.expect("counts");
     assert_eq!(info.0, 60);
+}
+
+#[tokio::test]
+async fn a_question_for_a_time_alone_is_answered_with_what_was_said_then() {
+    let home = Home::new().await;
+    home.turn("s1", 1, NOW - 3 * DAY, "The greenhouse heating is broken.", "I see.").await;
+    home.turn("s2", 1, NOW - DAY, "The regatta starts at the old pier.", "Good luck.").await;
+    for absorbed in [false, true] {
+        if absorbed {
+            home.work().await;
+        }
+        for question in ["What did we talk about yesterday?", "我们昨天聊了什么？", "昨日は何を話しましたか？"]
+        {
+            let found = home.ask(question).await;
+            assert!(found.iter().any(|m| m.content.contains("regatta")), "{question}: {found:?}");
+            assert!(found.iter().all(|m| !m.content.contains("greenhouse")), "{question}: {found:?}");
+        }
+        for question in ["What was in the news yesterday?", "yesterday's stock prices of Acme", "明天的天气怎么样？"]
+        {
+            assert!(home.ask(question).await.is_empty(), "{question}");
+        }
+    }
 }

@@ -24,6 +24,7 @@ async fn negation_and_correction_keep_their_sense() {
                 turn_no: turn,
             };
             home.memory.hear(&scope, &scope, &[utterance]).await.expect("hears");
+            home.memory.flush(&scope).await.expect("listens");
         }
         let filter = FactFilter { scope: Some(scope), status: Some("active".to_owned()), ..FactFilter::default() };
         let facts = home.memory.facts(&filter).await.expect("lists");

@@ -198,6 +198,11 @@ async fn a_request_that_comes_back_to_us_is_refused() {
     let body = request(&[user("hi")], false).to_string();
     let got = port.ask("POST", "/v1/chat/completions", &[("x-metaclaw-hop", "hop-1")], body.clone()).await;
     assert_eq!((got.status, model.count()), (508, 0));
+    // The provider's key, which it carries, is not the agent's; that is not what is wrong.
+    let locked = self::port(&model, Settings { api_key: Some("k".into()), ..Settings::default() }).await;
+    let headers = [("x-metaclaw-hop", "hop-1"), ("authorization", "Bearer sk-up")];
+    let got = locked.ask("POST", "/v1/chat/completions", &headers, body.clone()).await;
+    assert_eq!((got.status, model.count()), (508, 0));
     let got = port.ask("POST", "/v1/chat/completions", &[("x-metaclaw-hop", "another")], body).await;
     assert_eq!(got.status, 200);
 }
@@ -382,4 +387,186 @@ async fn settings_count_from_the_next_request_on() {
     let body = request(&[user("hi")], false).to_string();
     let got = port.ask("POST", "/v1/chat/completions", &[("authorization", "Bearer new")], body).await;
     assert_eq!(answer_text(Dialect::Chat, &got.json()), "Other.");
+}
+
+#[tokio::test]
+async fn a_key_in_an_error_of_any_path_stays_here() {
+    let model = Arc::new(Fake { secret: Some("sk-upstream-canary"), ..Fake::new(Dialect::Chat) });
+    let told = r#"{"error":{"message":"Incorrect API key provided: Bearer sk-upstream-canary"}}"#;
+    for path in ["/v1/embeddings", "/v1/chat/completions", "/v1/images/generations"] {
+        model.says(Says::Whole(401, "application/json", told.to_owned()));
+        let port = port(&model, Settings::default()).await;
+        let got = port.ask("POST", path, &[], body(Dialect::Chat, "hi").to_string()).await;
+        assert_eq!((got.status, got.header("content-type")), (401, "application/json"));
+        assert_eq!(got.text(), told.replace("sk-upstream-canary", "[key]"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_callers_credential_is_told_in_the_providers_dialect() {
+    for (upstream, sent, told) in [
+        (Dialect::Chat, ("x-api-key", "sk-1"), ("authorization", "Bearer sk-1")),
+        (Dialect::Messages, ("x-api-key", "sk-1"), ("x-api-key", "sk-1")),
+    ] {
+        let model = Arc::new(Fake { caller: true, ..Fake::new(upstream) });
+        let port = port(&model, Settings { passthrough: true, ..Settings::default() }).await;
+        let got = port.ask("POST", "/v1/messages", &[sent], body(Dialect::Messages, "hi").to_string()).await;
+        assert_eq!(got.status, 200);
+        let told = vec![(told.0, HeaderValue::from_static(told.1))];
+        assert_eq!(model.last().credentials, told);
+    }
+}
+
+#[tokio::test]
+async fn a_model_with_a_slash_in_its_name_is_found_in_either_spelling() {
+    let model = Arc::new(Fake::new(Dialect::Chat));
+    model.says(Says::Whole(200, "application/json", r#"{"data":[{"id":"org/name","x":1}]}"#.to_owned()));
+    let port = port(&model, Settings::default()).await;
+    for path in ["/v1/models/org%2Fname", "/v1/models/org/name"] {
+        let got = port.ask("GET", path, &[], "").await;
+        assert_eq!((got.status, &got.json()["x"]), (200, &json!(1)), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_failed_run_of_responses_comes_as_the_provider_tells_it() {
+    let run = r#"{ "id":"resp_1","object":"response","status":"failed","error":{"code":"server_error","message":"It broke."},"output":[] }"#;
+    let model = Arc::new(Fake::new(Dialect::Responses));
+    model.says(Says::Whole(200, "application/json", run.to_owned()));
+    model.says(Says::Whole(200, "application/json", run.to_owned()));
+    let port = port(&model, Settings::default()).await;
+    let got = port.ask("POST", "/v1/responses", &[], body(Dialect::Responses, "hi").to_string()).await;
+    assert_eq!((got.status, got.text()), (200, run.to_owned()));
+    let got = port.ask("POST", "/v1/messages", &[], body(Dialect::Messages, "hi").to_string()).await;
+    assert_eq!((got.status, &got.json()["error"]["message"]), (502, &json!("It broke.")));
+    let turns = port.turns().await;
+    assert_eq!(
+        turns.iter().map(|t| (t.outcome, t.status)).collect::<Vec<_>>(),
+        [(Outcome::Error, Some(200)), (Outcome::Error, Some(502))]
+    );
+    assert_eq!(turns[0].error.as_deref(), Some("It broke."));
+}
+
+#[tokio::test]
+async fn thinking_packed_for_another_provider_never_reaches_one() {
+    let chat = Arc::new(Fake::new(Dialect::Chat));
+    let answer = json!({"id": "c1", "choices": [{"index": 0, "finish_reason": "stop",
+        "message": {"role": "assistant", "content": "Fine.", "reasoning_content": "hm"}}]});
+    chat.says(Says::Whole(200, "application/json", answer.to_string()));
+    let port = port(&chat, Settings::default()).await;
+    let first = body(Dialect::Messages, "hi");
+    let got = port.ask("POST", "/v1/messages", &[], first.to_string()).await.json();
+    assert!(got["content"][0]["signature"].as_str().unwrap().starts_with("metaclaw:"), "{got}");
+    // The user changes to a provider of the agent's own dialect.
+    let anthropic = Arc::new(Fake::new(Dialect::Messages));
+    let route = metaclaw_proxy::Route { primary: anthropic.clone(), fallback: None };
+    port.deps.upstream.store(Arc::new(Ok(route)));
+    let mut next = first;
+    let said = json!({"role": "assistant", "content": got["content"]});
+    next["messages"].as_array_mut().unwrap().extend([said, user("more")]);
+    assert_eq!(port.ask("POST", "/v1/messages", &[], next.to_string()).await.status, 200);
+    let sent: Value = serde_json::from_slice(&anthropic.last().body).unwrap();
+    assert_eq!(sent["messages"][1]["content"], json!([{"type": "text", "text": "Fine."}]));
+}
+
+#[tokio::test]
+async fn the_journal_tells_who_was_asked_and_when_an_answer_began() {
+    let model = Arc::new(Fake { model_id: Some("big"), ..Fake::new(Dialect::Chat) });
+    model.says(Says::Whole(400, "application/json", r#"{"error":{"message":"No."}}"#.to_owned()));
+    let mut port = port(&model, Settings::default()).await;
+    let got = port.chat(&request(&[user("hi")], true)).await;
+    assert_eq!(got.status, 400);
+    assert_eq!(port.turns().await[0].first_byte_ms, None, "no answer began");
+    port.event().await;
+    let (_hold, held) = tokio::sync::oneshot::channel();
+    model.says(Says::Later(held, Box::new(Says::Whole(200, "application/json", String::new()))));
+    {
+        let call = port.open("POST", "/v1/chat/completions", &[], request(&[user("ho")], false).to_string());
+        tokio::pin!(call);
+        while model.count() < 2 {
+            assert!(futures::poll!(&mut call).is_pending());
+            tokio::task::yield_now().await;
+        }
+    }
+    port.event().await;
+    let turn = port.turns().await.pop().unwrap();
+    assert_eq!((turn.upstream.as_deref(), turn.model_sent.as_deref()), (Some("fake"), Some("big")));
+    assert_eq!(turn.upstream_dialect, "openai-chat");
+    assert!(turn.error.unwrap().contains("went away"));
+}
+
+#[tokio::test]
+async fn uploads_reach_the_provider_in_their_own_form() {
+    let form = "--x\r\ncontent-disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--x--\r\n";
+    let kind = ("content-type", "multipart/form-data; boundary=x");
+    for api_key in [None, Some("k".to_owned())] {
+        let model = Arc::new(Fake::new(Dialect::Chat));
+        *model.headers.lock().unwrap() =
+            HeaderMap::from_iter([("content-encoding".parse().unwrap(), HeaderValue::from_static("br"))]);
+        let port = port(&model, Settings { api_key: api_key.clone(), ..Settings::default() }).await;
+        for path in ["/v1/files", "/v1/audio/transcriptions", "/v1/images/edits"] {
+            let got = port.ask("POST", path, &[kind, ("content-encoding", "gzip"), ("x-api-key", "k")], form).await;
+            assert_eq!((got.status, got.header("content-encoding")), (200, "br"), "{}", got.text());
+            let call = model.last();
+            assert_eq!(&call.body[..], form.as_bytes());
+            assert_eq!(call.headers["content-type"], kind.1);
+            assert_eq!(call.headers["content-encoding"], "gzip");
+        }
+        for (path, headers, status) in [
+            ("/v1/chat/completions", &[("x-api-key", "k")][..], 415),
+            ("/v1/files", &[("origin", "https://evil.com"), ("x-api-key", "k")], 403),
+            ("/v1/files", &[("sec-fetch-site", "cross-site")], if api_key.is_some() { 401 } else { 415 }),
+        ] {
+            let got = port.ask("POST", path, &[&[kind], headers].concat(), form).await;
+            assert_eq!(got.status, status, "{path} {headers:?}");
+        }
+        assert_eq!(model.count(), 3);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_compressed_unasked_is_told_as_such() {
+    let model = Arc::new(Fake::new(Dialect::Chat));
+    *model.headers.lock().unwrap() =
+        HeaderMap::from_iter([("content-encoding".parse().unwrap(), HeaderValue::from_static("gzip"))]);
+    let port = port(&model, Settings::default()).await;
+    for (status, expected) in [(200, 502), (401, 401), (429, 429)] {
+        for (method, path) in [("POST", "/v1/chat/completions"), ("GET", "/v1/files/x")] {
+            if (status, method) == (200, "GET") {
+                continue;
+            }
+            model.says(Says::Whole(status, "application/json", "\u{1f}\u{8b}sk-1".to_owned()));
+            let got = port.ask(method, path, &[], request(&[user("hi")], false).to_string()).await;
+            assert_eq!((got.status, got.header("content-encoding")), (expected, ""));
+            let told = got.json()["error"]["message"].as_str().unwrap().to_owned();
+            assert!(told.contains("gzip") && !told.contains("sk-1"), "{told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_spelling_of_a_path_leads_round_the_journal() {
+    let model = Arc::new(Fake::new(Dialect::Chat));
+    let port = port(&model, Settings::default()).await;
+    let body = request(&[user("zebrafish")], false).to_string();
+    let odd =
+        ["/v1/./chat/completions", "/v1/chat/completions//", "/v1/%63hat/completions", "/v1//%2e/chat/completion%73/"];
+    for path in odd {
+        let got = port.ask("POST", path, &[], body.clone()).await;
+        assert_eq!((got.status, got.header("x-metaclaw-turn")), (200, "1"), "{path}");
+        assert!(String::from_utf8_lossy(&model.last().body).contains("<metaclaw-context>"), "{path}");
+    }
+    assert_eq!(port.turns().await.len(), odd.len());
+    for path in [
+        "/v1/chat/completions;a=b",
+        "/v1/x/../chat/completions",
+        "/v1/x/%2E%2e/chat/completions",
+        "/v1/chat%2fcompletions",
+    ] {
+        assert_eq!(port.ask("POST", path, &[], body.clone()).await.status, 404, "{path}");
+    }
+    assert_eq!(model.count(), odd.len());
+    // What goes to the provider has the usual spelling too.
+    port.ask("GET", "/v1/./files//%66ile-1", &[], "").await;
+    assert!(matches!(&model.last().endpoint, Endpoint::Other { path, .. } if path == "/files/file-1"));
 }

@@ -93,6 +93,33 @@ async fn side_calls_and_text_that_is_there_already_get_nothing() {
 }
 
 #[tokio::test]
+async fn a_call_beside_the_conversation_begins_with_what_the_conversation_began_with() {
+    let model = chat();
+    let port = port(&model, Settings::default()).await;
+    let named = [("x-session-affinity", "s:1")];
+    let ask = async |messages: &[Value]| {
+        port.ask("POST", "/v1/chat/completions", &named, request(messages, false).to_string()).await;
+        String::from_utf8(model.last().body.to_vec()).unwrap()
+    };
+    let mut talk = vec![user("zebrafish")];
+    let main = ask(&talk).await;
+    let begin = &main[..main.rfind("]}").unwrap()];
+    talk.push(assistant("Fine."));
+    let beat = user("[Mon 2026-11-30 08:54 UTC] Read HEARTBEAT.md if it exists (zebrafish).");
+    let side = ask(&[&talk[..], &[beat]].concat()).await;
+    assert!(side.starts_with(begin) && blocks(side.as_bytes()) == 1, "{side}");
+    talk.push(user("zebrafish again"));
+    let next = ask(&talk).await;
+    assert!(next.starts_with(begin) && blocks(next.as_bytes()) == 2, "{next}");
+    // A call of its own, with the same first words, carries no conversation.
+    let title = ask(&[json!({"role": "system", "content": "You are a title generator."}), user("zebrafish")]).await;
+    assert_eq!(blocks(title.as_bytes()), 0, "{title}");
+    let numbers: Vec<_> = port.turns().await.iter().map(|t| (t.kind.as_str().to_owned(), t.turn_no, t.step)).collect();
+    let row = |kind: &str, turn| (kind.to_owned(), turn, 0);
+    assert_eq!(numbers, [row("main", 1), row("heartbeat", 1), row("main", 2), row("title", 2)]);
+}
+
+#[tokio::test]
 async fn nothing_is_added_when_that_is_switched_off() {
     let model = chat();
     let port = port(&model, Settings { max_injected_tokens: 0, ..Settings::default() }).await;
@@ -139,6 +166,8 @@ enum Move {
     Loops(u8),
     Restart,
     Fails,
+    /// A call beside the conversation that carries all of it.
+    Aside(&'static str),
 }
 
 fn moves() -> impl Strategy<Value = Vec<Move>> {
@@ -149,8 +178,20 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         3 => (1..3_u8).prop_map(Move::Loops),
         1 => Just(Move::Restart),
         1 => Just(Move::Fails),
+        2 => prop::sample::select(vec![
+            "Read HEARTBEAT.md if it exists (workspace context).",
+            "Pre-compaction memory flush. Store what matters.",
+            "Your task is to create a detailed summary of the conversation so far",
+        ]).prop_map(Move::Aside),
     ];
     prop::collection::vec(one, 1..9)
+}
+
+/// Bytes of the blocks in the first messages of a body.
+fn added(messages: &[Value], sent: &str) -> usize {
+    let sent: Value = serde_json::from_str(sent).unwrap();
+    let bytes = |all: &[Value]| -> usize { all.iter().map(|m| m.to_string().len()).sum() };
+    bytes(&sent["messages"].as_array().unwrap()[..messages.len()]) - bytes(messages)
 }
 
 async fn grows(dialect: Dialect, parts: bool, moves: Vec<Move>) {
@@ -161,12 +202,28 @@ async fn grows(dialect: Dialect, parts: bool, moves: Vec<Move>) {
         let content = if parts { json!([{"type": "text", "text": text}]) } else { json!(text) };
         json!({"role": "user", "content": content})
     };
+    let head = |text: &str| text[..text.rfind("]}").unwrap()].to_owned();
     let mut messages = vec![said("zebrafish first")];
     let mut before: Option<(String, String)> = None;
     let mut n = 0;
     for step in std::iter::once(Move::Says("")).chain(moves) {
         match step {
             Move::Says("") => {}
+            Move::Aside(text) => {
+                let mut aside = messages.clone();
+                aside.push(said(text));
+                let body = json!({"model": "m", "max_tokens": 5, "messages": aside}).to_string();
+                let got = port.ask("POST", path, &[("x-session-affinity", "s:1")], body.clone()).await;
+                assert_eq!(got.session(), "s");
+                let sent = String::from_utf8(model.last().body.to_vec()).unwrap();
+                let (client, upstream) = before.as_ref().unwrap();
+                if body.starts_with(&head(client)) {
+                    assert!(sent.starts_with(&head(upstream)), "\n{upstream}\n{sent}");
+                }
+                // Nothing but what was there before.
+                assert_eq!(sent.len() - body.len(), added(&messages, &sent), "\n{sent}");
+                continue;
+            }
             Move::Says(text) => messages.push(said(text)),
             Move::Restart => {
                 port = restart(&model, &folder, Some(port)).await;
@@ -198,7 +255,6 @@ async fn grows(dialect: Dialect, parts: bool, moves: Vec<Move>) {
         let body = json!({"model": "m", "max_tokens": 5, "messages": messages}).to_string();
         let got = port.ask("POST", path, &[("x-session-affinity", "s:1")], body.clone()).await;
         let sent = String::from_utf8(model.last().body.to_vec()).unwrap();
-        let head = |text: &str| text[..text.rfind("]}").unwrap()].to_owned();
         if let Some((client, upstream)) = &before
             && body.starts_with(&head(client))
         {

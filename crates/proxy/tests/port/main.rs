@@ -6,5 +6,6 @@ mod forwarding;
 mod injection;
 mod port;
 mod sessions;
+mod stopping;
 mod streaming;
 mod upstream;

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -25,17 +26,25 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
-/// A clock that stands still, and counts instead of drawing lots.
-pub(crate) struct TestClock(Mutex<u64>);
+/// A clock that stands still until the test moves it, and counts instead of drawing lots.
+#[derive(Default)]
+pub(crate) struct TestClock {
+    ahead: AtomicI64,
+    lots: AtomicU64,
+}
+
+impl TestClock {
+    pub(crate) fn forward(&self, ms: i64) {
+        self.ahead.fetch_add(ms, Ordering::Relaxed);
+    }
+}
 
 impl Clock for TestClock {
     fn now_ms(&self) -> i64 {
-        1_790_000_000_000
+        1_790_000_000_000 + self.ahead.load(Ordering::Relaxed)
     }
     fn random(&self) -> u64 {
-        let mut n = self.0.lock().unwrap();
-        *n += 1;
-        *n
+        self.lots.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 
@@ -59,6 +68,8 @@ pub(crate) struct Fake {
     pub(crate) quirks: Quirks,
     pub(crate) model_id: Option<&'static str>,
     pub(crate) secret: Option<&'static str>,
+    /// The agents' own credentials go to it.
+    pub(crate) caller: bool,
     pub(crate) headers: Mutex<HeaderMap>,
 }
 
@@ -72,6 +83,7 @@ impl Fake {
             quirks: Quirks::default(),
             model_id: None,
             secret: None,
+            caller: false,
             headers: Mutex::default(),
         }
     }
@@ -121,6 +133,9 @@ impl Model for Fake {
     fn model_for<'a>(&'a self, asked: Option<&'a str>) -> Option<Cow<'a, str>> {
         self.model_id.or(asked).map(Cow::Borrowed)
     }
+    fn takes_caller_credentials(&self) -> bool {
+        self.caller
+    }
     fn secrets(&self) -> Vec<&str> {
         self.secret.into_iter().collect()
     }
@@ -166,6 +181,7 @@ impl Knowledge for Notes {
         found
             .map(|(word, text)| Piece {
                 kind: "skill",
+                group: "",
                 id: (*word).to_owned(),
                 section: format!("## Skill: {word}\n{text}"),
                 score: 1.0,
@@ -182,6 +198,7 @@ pub(crate) struct Port {
     pub(crate) store: Store,
     pub(crate) settings: Arc<ArcSwap<Settings>>,
     pub(crate) events: broadcast::Receiver<Event>,
+    pub(crate) clock: Arc<TestClock>,
     pub(crate) deps: Deps,
     _folder: Arc<tempfile::TempDir>,
 }
@@ -198,10 +215,11 @@ pub(crate) async fn port_with(
 ) -> Port {
     let (tracker, cancel) = (TaskTracker::new(), CancellationToken::new());
     let path = folder.path().join("journal.db");
-    let store = Store::open(&path, store::Options::default(), &tracker, cancel.clone()).await.unwrap();
+    let store = Store::open(&path, store::Options::default(), &tracker, CancellationToken::new()).await.unwrap();
     let (tx, events) = broadcast::channel(64);
     let settings = Arc::new(ArcSwap::from_pointee(settings));
     let fallback = fallback.map(|f| f.clone() as Arc<dyn Model>);
+    let clock = Arc::new(TestClock::default());
     let deps = Deps {
         settings: settings.clone(),
         upstream: Arc::new(ArcSwap::from_pointee(Ok(Route { primary: model.clone(), fallback }))),
@@ -210,11 +228,11 @@ pub(crate) async fn port_with(
         events: tx,
         tracker,
         cancel,
-        clock: Arc::new(TestClock(Mutex::new(0))),
+        clock: clock.clone(),
         hop: "hop-1".into(),
     };
     let proxy = Proxy::new(deps.clone());
-    Port { router: proxy.router(), proxy, store, settings, events, deps, _folder: folder }
+    Port { router: proxy.router(), proxy, store, settings, events, clock, deps, _folder: folder }
 }
 
 pub(crate) struct Got {

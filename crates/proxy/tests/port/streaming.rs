@@ -108,6 +108,48 @@ async fn an_agent_that_goes_away_ends_the_exchange_and_leaves_what_was_said() {
 }
 
 #[tokio::test]
+async fn an_agent_that_reads_no_further_than_the_stop_reason_has_a_finished_turn() {
+    let stop = |text: &str| bytes::Bytes::from(text.to_owned());
+    let message = |kind: &str, rest: &str| format!("event: {kind}\ndata: {{\"type\":\"{kind}\"{rest}}}\n\n");
+    let messages = [
+        message(
+            "message_start",
+            r#","message":{"id":"m1","role":"assistant","model":"up","content":[],"usage":{"input_tokens":3,"output_tokens":1}}"#,
+        ),
+        message("content_block_start", r#","index":0,"content_block":{"type":"text","text":""}"#),
+        message("content_block_delta", r#","index":0,"delta":{"type":"text_delta","text":"Fine."}"#),
+        message("content_block_stop", r#","index":0"#),
+        message("message_delta", r#","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}"#),
+    ];
+    let all = String::from_utf8_lossy(&finish()).into_owned();
+    let chat_end = all.split_inclusive("\n\n").next().unwrap().to_owned();
+    for (upstream, path, chunks) in [
+        (Dialect::Chat, "/v1/chat/completions", vec![chunk("Fine."), stop(&chat_end)]),
+        (Dialect::Messages, "/v1/messages", messages.iter().map(|m| stop(m)).collect()),
+    ] {
+        let model = Arc::new(Fake::new(upstream));
+        let provider = model.streams();
+        let mut port = port(&model, Settings::default()).await;
+        for chunk in chunks.iter().cloned() {
+            provider.unbounded_send(Ok(chunk)).unwrap();
+        }
+        let (_, mut body) = open(&port, path).await;
+        for _ in 0..chunks.len() {
+            next(&mut body).await.unwrap();
+        }
+        drop(body);
+        let Event::TurnFinished(turn) = port.event().await else { panic!("no turn") };
+        assert_eq!(turn.outcome, Outcome::Ok, "{upstream}");
+        let row = port.store.turn(turn.id).await.unwrap().unwrap();
+        assert_eq!((row.answer_text.as_deref(), row.summary.error), (Some("Fine."), None));
+        // The conversation goes on in its session, with what was added before.
+        let talk = json!({"model": "m", "max_tokens": 9, "messages": [user("hi"), crate::port::assistant("Fine."), user("more")]});
+        let got = port.ask("POST", path, &[], talk.to_string()).await;
+        assert_eq!((got.session(), got.header("x-metaclaw-turn")), (turn.session.to_string(), "2"));
+    }
+}
+
+#[tokio::test]
 async fn an_agent_that_goes_away_before_the_answer_is_recorded_too() {
     for stream in [false, true] {
         let model = chat();
@@ -291,5 +333,115 @@ async fn a_whole_answer_to_a_stream_request_becomes_a_stream() {
         assert_eq!(status, 200);
         assert!(text.contains("in one piece") && text.ends_with("data: [DONE]\n\n"), "{text}");
         assert_eq!(port.turns().await[0].outcome, Outcome::Ok);
+    }
+}
+
+#[tokio::test]
+async fn agents_are_told_when_the_service_is_stopped_under_their_answer() {
+    for (path, event) in [
+        ("/v1/chat/completions", "data: {\"error\""),
+        ("/v1/messages", "event: error"),
+        ("/v1/responses", "response.failed"),
+    ] {
+        let model = chat();
+        let provider = model.streams();
+        let mut port = port(&model, Settings::default()).await;
+        provider.unbounded_send(Ok(chunk("half an ans"))).unwrap();
+        let (status, mut body) = open(&port, path).await;
+        assert_eq!(status, 200);
+        next(&mut body).await.unwrap();
+        port.deps.cancel.cancel();
+        let mut all = Vec::new();
+        while let Some(more) = next(&mut body).await {
+            all.extend_from_slice(&more);
+        }
+        let text = String::from_utf8(all).unwrap();
+        assert!(text.contains(event) && text.contains("being stopped"), "{text}");
+        let Event::TurnFinished(turn) = port.event().await else { panic!("no turn") };
+        assert_eq!(turn.outcome, Outcome::Cut);
+        // One that waits for its first byte gets a proper error.
+        let _silent = model.streams();
+        let (status, _) = open(&port, path).await;
+        assert_eq!(status, 502);
+    }
+}
+
+#[tokio::test]
+async fn a_whole_answer_that_breaks_off_is_told_as_such() {
+    let model = chat();
+    let provider = model.streams();
+    let port = port(&model, Settings::default()).await;
+    let whole = whole(Dialect::Chat, "half");
+    provider.unbounded_send(Ok(whole[..whole.len() / 2].to_owned().into())).unwrap();
+    provider.unbounded_send(Err(BodyError("connection reset".into()))).unwrap();
+    let (status, mut body) = open(&port, "/v1/chat/completions").await;
+    assert_eq!(status, 502);
+    let told = String::from_utf8(next(&mut body).await.unwrap().to_vec()).unwrap();
+    assert!(told.contains("connection reset") && !told.contains("JSON"), "{told}");
+    assert!(port.turns().await[0].error.as_deref().unwrap().contains("connection reset"));
+}
+
+#[tokio::test]
+async fn a_key_in_an_error_in_the_middle_of_a_stream_stays_here() {
+    let error = r#"{"error":{"message":"overloaded sk-fake-canary","code":"sk-fake-canary"}}"#;
+    let odd = "no account for sk-fake-canary";
+    for path in ["/v1/chat/completions", "/v1/messages", "/v1/responses"] {
+        for upstream in Dialect::ALL {
+            for (event, data) in [("", error), ("event: error\n", error), ("", odd)] {
+                let model = Arc::new(Fake { secret: Some("sk-fake-canary"), ..Fake::new(upstream) });
+                let provider = model.streams();
+                let port = port(&model, Settings { keepalive: None, ..Settings::default() }).await;
+                let begin = match upstream {
+                    Dialect::Chat => chunk("one"),
+                    Dialect::Messages => "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"content\":[]}}\n\nevent: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"one\"}}\n\n".into(),
+                    Dialect::Responses => "event: response.created\ndata: {\"type\":\"response.created\",\"sequence_number\":0,\"response\":{\"id\":\"r\",\"status\":\"in_progress\",\"output\":[]}}\n\nevent: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":1,\"output_index\":0,\"content_index\":0,\"delta\":\"one\"}\n\n".into(),
+                };
+                provider.unbounded_send(Ok(begin)).unwrap();
+                // The error comes in two pieces, cut in the middle of the key.
+                let told = format!("{event}data: {data}\n\n");
+                let (head, tail) = told.split_at(told.find("canary").unwrap());
+                provider.unbounded_send(Ok(head.to_owned().into())).unwrap();
+                provider.unbounded_send(Ok(tail.to_owned().into())).unwrap();
+                drop(provider);
+                let (status, mut body) = open(&port, path).await;
+                assert_eq!(status, 200);
+                let mut all = Vec::new();
+                while let Some(more) = next(&mut body).await {
+                    all.extend_from_slice(&more);
+                }
+                let text = String::from_utf8(all).unwrap();
+                let row = port.turns().await[0].error.clone().unwrap();
+                assert!(text.contains("one") && !text.contains("canary"), "{upstream} {path}: {text}");
+                assert!(!row.contains("canary") && (data == odd || text.contains("[key]")), "{row}: {text}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_forgets_the_end_marker_and_hangs_does_not_hold_the_end_back() {
+    let all = finish();
+    let text = String::from_utf8_lossy(&all).into_owned();
+    let complete = text.strip_suffix("data: [DONE]\n\n").unwrap().to_owned();
+    for (path, end) in [
+        ("/v1/messages", "message_stop"),
+        ("/v1/responses", "response.completed"),
+        ("/v1/chat/completions", "\"stop\""),
+    ] {
+        let model = chat();
+        let provider = model.streams();
+        let port = port(&model, Settings::default()).await;
+        provider.unbounded_send(Ok(chunk("one"))).unwrap();
+        provider.unbounded_send(Ok(complete.clone().into())).unwrap();
+        let (_, mut body) = open(&port, path).await;
+        let mut all = Vec::new();
+        while let Some(more) = next(&mut body).await {
+            all.extend_from_slice(&more);
+        }
+        let text = String::from_utf8(all).unwrap();
+        assert!(text.contains(end) && !text.contains("event: error") && !text.contains("\"error\":{"), "{text}");
+        let turn = &port.turns().await[0];
+        assert_eq!((turn.outcome, turn.usage.output), (Outcome::Ok, Some(2)));
+        drop(provider);
     }
 }

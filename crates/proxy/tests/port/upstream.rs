@@ -149,6 +149,8 @@ async fn each_dialect_has_its_path_and_its_way_of_identifying() {
         ("openai-chat", "/v1/chat/completions", "authorization", "Bearer sk-up"),
         ("openai-responses", "/v1/responses", "authorization", "Bearer sk-up"),
         ("anthropic-messages", "/v1/messages", "x-api-key", "sk-up"),
+        // Of those that speak Anthropic's dialect, some read the one header and some the other.
+        ("anthropic-messages", "/v1/messages", "authorization", "Bearer sk-up"),
     ] {
         let provider = Provider::start().await;
         let model = model(&provider.base, &format!("  dialect: {dialect}\n  headers: {{x-extra: yes-please}}\n"));
@@ -203,4 +205,33 @@ async fn the_debug_form_of_a_model_shows_no_key() {
     assert_eq!(model.dialect(), Dialect::Chat);
     let shown = format!("{model:?}");
     assert!(!shown.contains("sk-up") && !shown.contains("canary-header"), "{shown}");
+}
+
+#[test]
+fn only_what_identifies_counts_as_a_secret() {
+    let headers = "  headers: {X-Title: disabled, accept-language: application/json, x-proxy-token: tok-canary, Authorization: Bearer sk-other}\n";
+    let model = model("http://127.0.0.1:9/v1", headers);
+    let mut secrets = model.secrets();
+    secrets.sort_unstable();
+    assert_eq!(secrets, ["sk-other", "sk-up", "tok-canary"]);
+    // Presets send their own headers along; those are in the open.
+    let text = "llm:\n  provider: openrouter\n  api_key: sk-or\n  model_id: m\n";
+    let config: Config = config::parse(text, std::path::Path::new("config.yaml")).unwrap().config;
+    let patience = Patience { first_byte: Duration::from_secs(1), retries: 0, first_wait: Duration::ZERO };
+    let model = HttpModel::new(config.upstream().unwrap(), http_client(&config).unwrap(), patience, "hop").unwrap();
+    assert_eq!(model.secrets(), ["sk-or"]);
+}
+
+#[tokio::test]
+async fn an_upload_keeps_its_form_and_everything_else_is_json() {
+    let provider = Provider::start().await;
+    let model = model(&provider.base, "");
+    let mut headers = HeaderMap::new();
+    headers.insert("content-type", HeaderValue::from_static("multipart/form-data; boundary=x"));
+    let endpoint = Endpoint::Other { method: Method::POST, path: "/files".to_owned() };
+    model.send(Call { endpoint, headers, ..call(&model) }).await.unwrap();
+    model.send(call(&model)).await.unwrap();
+    let seen = provider.seen.lock().unwrap();
+    assert_eq!(seen[0].1["content-type"], "multipart/form-data; boundary=x");
+    assert_eq!(seen[1].1["content-type"], "application/json");
 }

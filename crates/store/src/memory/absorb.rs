@@ -107,7 +107,7 @@ impl Store {
         )
         .bind(after.0)
         .bind(limit)
-        .fetch_all(&self.shared.readers)
+        .fetch_all(self.settled().await)
         .await
         .map_err(|e| self.shared.sqlx(&e))?;
         let last = rows.last().map_or(Ok(after.0), |row| row.try_get("id"));
@@ -127,14 +127,14 @@ impl Store {
         .bind(session)
         .bind(until.0)
         .bind(limit)
-        .fetch_all(&self.shared.readers)
+        .fetch_all(self.settled().await)
         .await;
         rows.and_then(|rows| rows.iter().rev().map(turn).collect()).map_err(|e| self.shared.sqlx(&e))
     }
 
     /// Up to which row the journal has been read.
     pub async fn memory_cursor(&self) -> Result<TurnId> {
-        let turn = sqlx::query_scalar("SELECT turn FROM memory_cursor").fetch_one(&self.shared.readers).await;
+        let turn = sqlx::query_scalar("SELECT turn FROM memory_cursor").fetch_one(self.settled().await).await;
         turn.map(TurnId).map_err(|e| self.shared.sqlx(&e))
     }
 

@@ -142,6 +142,8 @@ pub struct FactFilter {
     pub kind: Option<String>,
     /// About this slot.
     pub slot: Option<String>,
+    /// Pinned or not.
+    pub pinned: Option<bool>,
     /// Held at this moment, by what is known now.
     pub as_of_ms: Option<i64>,
     /// Known at this moment.
@@ -274,10 +276,12 @@ pub(super) async fn learn(conn: &mut SqliteConnection, new: NewFact) -> sqlx::Re
         return Ok(None);
     }
     let known: bool = sqlx::query_scalar(
-        "SELECT EXISTS (SELECT 1 FROM memory_facts WHERE scope = ? AND hash = ? AND status IN ('active', 'quarantined'))",
+        "SELECT EXISTS (SELECT 1 FROM memory_facts
+                        WHERE scope = ?1 AND hash = ?2 AND status IN ('active', 'quarantined') OR id = ?3)",
     )
     .bind(scope)
     .bind(window.hash)
+    .bind(new.id.as_str())
     .fetch_one(&mut *conn)
     .await?;
     if known {
@@ -392,6 +396,12 @@ impl Store {
         }
         if let Some(slot) = &filter.slot {
             query.push(" AND slot = ").push_bind(slot.as_str());
+        }
+        match filter.pinned {
+            // A partial index knows these.
+            Some(true) => drop(query.push(" AND pinned = 1")),
+            Some(false) => drop(query.push(" AND pinned = 0")),
+            None => {}
         }
         if let Some(at) = filter.as_of_ms {
             query.push(" AND status IN ('active', 'superseded') AND valid_from <= ").push_bind(at);

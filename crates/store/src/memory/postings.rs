@@ -33,7 +33,7 @@ pub fn decode(data: &[u8], mut each: impl FnMut(Posting)) {
 }
 
 /// Writes postings, which rise by place.
-pub(super) fn encode(postings: &[Posting]) -> Vec<u8> {
+pub fn encode(postings: &[Posting]) -> Vec<u8> {
     let mut data = Vec::with_capacity(postings.len() * 3);
     let mut before = 0;
     for posting in postings {

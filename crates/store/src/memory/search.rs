@@ -3,7 +3,7 @@
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 
-use super::unpack;
+use super::{json_list as list, unpack};
 use crate::{Result, Store, TurnId};
 
 /// A scope with what is in it.
@@ -69,7 +69,7 @@ pub struct Window {
     pub outdated_ms: Option<i64>,
 }
 
-fn window(row: &SqliteRow) -> sqlx::Result<Window> {
+pub(super) fn window(row: &SqliteRow) -> sqlx::Result<Window> {
     Ok(Window {
         id: row.try_get("id")?,
         fact: row.try_get("fact")?,
@@ -84,10 +84,6 @@ fn window(row: &SqliteRow) -> sqlx::Result<Window> {
         terms: unpack(row.try_get("terms")?),
         outdated_ms: row.try_get("outdated")?,
     })
-}
-
-fn list(values: impl Iterator<Item = i64>) -> String {
-    serde_json::Value::from(values.collect::<Vec<_>>()).to_string()
 }
 
 impl Store {
@@ -178,6 +174,31 @@ impl Store {
         .fetch_all(&self.shared.readers)
         .await;
         rows.and_then(|rows| rows.iter().map(window).collect()).map_err(|e| self.shared.sqlx(&e))
+    }
+
+    /// Numbers of passages that were said in a time, ms since 1970, the last first.
+    pub async fn memory_said_in(&self, scope: i64, time: std::ops::Range<i64>, limit: u32) -> Result<Vec<i64>> {
+        let ids = sqlx::query_scalar(
+            "SELECT id FROM memory_windows WHERE scope = ? AND fact IS NULL AND at >= ? AND at < ? ORDER BY at DESC LIMIT ?",
+        );
+        let ids = ids.bind(scope).bind(time.start).bind(time.end).bind(limit).fetch_all(&self.shared.readers).await;
+        ids.map_err(|e| self.shared.sqlx(&e))
+    }
+
+    /// The window that is this passage of a journal row.
+    pub async fn memory_window_at(&self, turn: TurnId, part: u32) -> Result<Option<i64>> {
+        let id = sqlx::query_scalar("SELECT id FROM memory_windows WHERE turn = ? AND part = ? AND fact IS NULL");
+        let id = id.bind(turn.0).bind(part).fetch_optional(&self.shared.readers).await;
+        id.map_err(|e| self.shared.sqlx(&e))
+    }
+
+    /// The first window that is this passage of a user turn.
+    pub async fn memory_window_of(&self, session: &str, turn_no: u32, part: u32) -> Result<Option<i64>> {
+        let id = sqlx::query_scalar(
+            "SELECT min(id) FROM memory_windows WHERE session = ? AND turn_no = ? AND part = ? AND fact IS NULL",
+        );
+        let id = id.bind(session).bind(turn_no).bind(part).fetch_one(&self.shared.readers).await;
+        id.map_err(|e| self.shared.sqlx(&e))
     }
 
     /// Numbers of windows with the given session, oldest first.

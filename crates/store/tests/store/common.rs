@@ -27,8 +27,7 @@ impl Home {
     }
 
     pub(crate) async fn append(&self, store: &Store, turn: NewTurn, body: &[u8]) -> TurnId {
-        let pending = store.begin(&turn.session, &turn.kind, Bytes::copy_from_slice(body));
-        store.append(turn, pending).await.expect("appends")
+        store.append(turn, Bytes::copy_from_slice(body)).await.expect("appends")
     }
 }
 
@@ -36,8 +35,8 @@ pub(crate) fn turn(session: &str, turn_no: u32, at: i64) -> NewTurn {
     NewTurn {
         session: session.to_owned(),
         turn_no,
-        dialect: "openai-chat",
-        upstream_dialect: "openai-chat",
+        dialect: "openai-chat".into(),
+        upstream_dialect: "openai-chat".into(),
         started_ms: at,
         finished_ms: at,
         ..NewTurn::default()

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::common::{Home, turn};
 use bytes::Bytes;
-use metaclaw_store::{Error, Kind, Options, Store};
+use metaclaw_store::{Error, NewTurn, Options, Store, TurnId};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use tokio_util::sync::CancellationToken;
@@ -23,66 +23,90 @@ async fn try_open(path: &Path) -> Result<Store, Error> {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_said_and_what_was_committed_stays() {
+async fn a_full_disk_is_said_and_what_was_handed_in_gets_there_when_there_is_room() {
     let home = Home::new();
-    let store = home.open_with(Options { max_pages: Some(40), ..Options::default() }).await;
-    let mut committed = Vec::new();
+    let store = home.open_with(Options { max_pages: Some(60), ..Options::default() }).await;
+    let mut bodies = Vec::new();
     let error = loop {
-        let n = committed.len();
+        let n = bodies.len();
         let body = Bytes::from(format!("{n} {}", "incompressible?".repeat(n % 7 * 20)));
-        match store.append(turn(&format!("s{n}"), 1, 1), store.begin(&format!("s{n}"), &Kind::Main, body.clone())).await
-        {
-            Ok(id) => committed.push((id, body)),
+        bodies.push(body.clone());
+        match store.append(turn(&format!("s{n}"), 1, 1), body).await {
+            Ok(id) => assert_eq!(id, TurnId(n as i64 + 1)),
             Err(error) => break error,
         }
     };
     assert!(matches!(error, Error::DiskFull { .. }), "{error}");
-    assert!(committed.len() > 10);
+    assert!(bodies.len() > 10);
+    // More come in meanwhile: they are safe, and nobody waits for the database.
+    for _ in 0..20 {
+        let body = Bytes::from(format!("{} later", bodies.len()));
+        bodies.push(body.clone());
+        drop(store.keep(turn("later", 1, 1), body).await.expect("keeps"));
+    }
     store.close().await.expect("closes");
-    // Room again: everything is there, and writing goes on.
     let store = home.open().await;
-    for (id, body) in &committed {
-        assert_eq!(store.request_of(*id).await.expect("rebuilds"), *body);
+    for (n, body) in bodies.iter().enumerate() {
+        assert_eq!(store.request_of(TurnId(n as i64 + 1)).await.expect("rebuilds"), *body);
     }
     home.append(&store, turn("s", 1, 1), b"{}").await;
 }
 
 #[tokio::test]
-async fn one_row_that_cannot_be_written_does_not_fail_its_neighbours() {
+async fn a_full_queue_before_a_database_that_cannot_be_written_holds_nobody_up() {
     let home = Home::new();
-    let store = home.open_with(Options { max_pages: Some(200), ..Options::default() }).await;
-    let tracker = TaskTracker::new();
-    let jobs: Vec<_> = (0..16)
-        .map(|n| {
-            let store = store.clone();
-            tracker.spawn(async move {
-                let new = metaclaw_store::NewTurn {
-                    answer_text: (n == 5).then(|| "too big for the disk".repeat(100_000)),
-                    ..turn(&format!("s{n}"), 1, 1)
-                };
-                let pending = store.begin(&new.session, &Kind::Main, Bytes::new());
-                store.append(new, pending).await.is_ok()
-            })
-        })
-        .collect();
-    for (n, job) in jobs.into_iter().enumerate() {
-        assert_eq!(job.await.expect("runs"), n != 5, "turn {n}");
-    }
+    let store = home.open_with(Options { max_pages: Some(60), queue: 4, ..Options::default() }).await;
+    while store.append(turn("s", 1, 1), Bytes::from("x".repeat(1500))).await.is_ok() {}
+    let mut kept = 0;
+    let error = loop {
+        match store.keep(turn("s", 1, 1), Bytes::new()).await {
+            Ok(_) => kept += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+    assert_eq!(kept, 4);
 }
 
 #[tokio::test]
-async fn a_busy_file_is_waited_for_then_said_and_never_replaced() {
+async fn a_busy_file_is_said_never_replaced_and_the_turn_gets_in_later() {
     let home = Home::new();
-    let store = home.open_with(Options { busy_timeout: Duration::from_millis(50), ..Options::default() }).await;
+    let quick = Options {
+        busy_timeout: Duration::from_millis(50),
+        retry_every: Duration::from_millis(10),
+        ..Options::default()
+    };
+    let store = home.open_with(quick).await;
     home.append(&store, turn("s", 1, 1), b"{}").await;
     let inode = std::fs::metadata(home.db()).expect("is there").ino();
     let mut other = raw(&home.db()).await;
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.expect("locks");
-    let error = store.append(turn("s", 2, 1), store.begin("s", &Kind::Main, Bytes::new())).await.expect_err("is busy");
+    let error = store.append(turn("s", 2, 1), Bytes::new()).await.expect_err("is busy");
     assert!(matches!(error, Error::Busy { .. }), "{error}");
     sqlx::raw_sql("ROLLBACK").execute(&mut other).await.expect("unlocks");
-    home.append(&store, turn("s", 2, 1), b"{}").await;
+    assert_eq!(home.append(&store, turn("s", 3, 1), b"{}").await, TurnId(3));
+    assert_eq!(store.turn(TurnId(2)).await.expect("reads").expect("is there").summary.turn_no, 2);
     assert_eq!(std::fs::metadata(home.db()).expect("is there").ino(), inode);
+}
+
+#[tokio::test]
+async fn who_asks_for_another_conversation_does_not_wait_for_a_writer_that_is_held_up() {
+    let home = Home::new();
+    let store = home.open_with(Options { busy_timeout: Duration::from_secs(60), ..Options::default() }).await;
+    let mut other = raw(&home.db()).await;
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.expect("locks");
+    let new = NewTurn { state_hash: Some(1), agent: Some("a".into()), ..turn("s", 1, 1) };
+    let kept = store.keep(new, Bytes::new()).await.expect("keeps");
+
+    let began = std::time::Instant::now();
+    assert!(store.session_by_state(2, "a").await.expect("reads").is_empty());
+    // A reader that waits gives up after five seconds.
+    assert!(began.elapsed() < Duration::from_secs(4), "it waited for a turn of another conversation");
+    let mut same = std::pin::pin!(store.session_by_state(1, "a"));
+    assert!(futures::poll!(&mut same).is_pending());
+    sqlx::raw_sql("ROLLBACK").execute(&mut other).await.expect("unlocks");
+    assert_eq!(same.await.expect("reads")[0].session, "s");
+    kept.await.expect("commits");
 }
 
 #[tokio::test]
@@ -144,7 +168,7 @@ async fn only_the_user_can_read_the_files() {
     let home = Home::new();
     let store = home.open().await;
     home.append(&store, turn("s", 1, 1), b"{}").await;
-    for end in ["db", "db-wal", "db-shm", "db.lock"] {
+    for end in ["db", "db-wal", "db-shm", "db-spool", "db.lock"] {
         let mode = std::fs::metadata(home.db().with_extension(end)).expect("is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{end}");
     }

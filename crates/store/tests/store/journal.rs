@@ -6,6 +6,7 @@ use metaclaw_store::{
     Addition, Block, EndReason, Error, Kind, NewEvent, NewTurn, Options, Outcome, Sampled, Scope, SessionFilter, Store,
     TurnFilter, TurnId, Usage,
 };
+use sqlx::{ConnectOptions, Connection};
 
 fn full(session: &str) -> NewTurn {
     NewTurn {
@@ -14,8 +15,8 @@ fn full(session: &str) -> NewTurn {
         kind: Kind::Main,
         turn_no: 3,
         step: 2,
-        dialect: "anthropic-messages",
-        upstream_dialect: "openai-chat",
+        dialect: "anthropic-messages".into(),
+        upstream_dialect: "openai-chat".into(),
         upstream: Some("kimi".into()),
         model_asked: Some("default".into()),
         model_sent: Some("kimi-k2".into()),
@@ -65,7 +66,7 @@ async fn a_turn_comes_back_as_it_was_given() {
     let store = home.open().await;
     let given = full("s");
     let body = Bytes::from_static(b"{\"messages\":[]}");
-    let id = store.append(given.clone(), store.begin("s", &Kind::Main, body.clone())).await.expect("appends");
+    let id = store.append(given.clone(), body.clone()).await.expect("appends");
 
     let got = store.turn(id).await.expect("reads").expect("is there");
     assert_eq!(got.summary.session, given.session);
@@ -88,7 +89,6 @@ async fn a_turn_comes_back_as_it_was_given() {
     assert_eq!(got.summary.request_len, 15);
     assert_eq!((got.summary.weight_version, got.summary.skill_generation), (Some(7), Some(9)));
     assert_eq!(got.summary.scope, given.scope);
-    assert_eq!(got.summary.next_turn, None);
     assert_eq!((got.headers, got.block), (given.headers, given.block));
     assert_eq!((got.answer_text, got.answer_json), (given.answer_text, given.answer_json));
     assert_eq!((got.prior_state, got.state_hash), (given.prior_state, given.state_hash));
@@ -187,8 +187,9 @@ async fn a_session_ends_once_and_a_main_turn_opens_it_again() {
     let open = store.session("s").await.expect("reads").expect("is there");
     assert_eq!((open.ended_ms, open.end_reason), (None, None));
 
-    assert_eq!(store.end_idle(500, 1_000).await.expect("ends"), ["s"]);
-    assert_eq!(store.end_idle(500, 1_001).await.expect("ends"), Vec::<String>::new());
+    assert_eq!(store.end_idle(500, 999, |id| id == "s").await.expect("ends"), Vec::<String>::new());
+    assert_eq!(store.end_idle(500, 1_000, |_| false).await.expect("ends"), ["s"]);
+    assert_eq!(store.end_idle(500, 1_001, |_| false).await.expect("ends"), Vec::<String>::new());
     let ended = store.session("s").await.expect("reads").expect("is there");
     assert_eq!((ended.ended_ms, ended.end_reason), (Some(1_000), Some(EndReason::Idle)));
 }
@@ -212,6 +213,7 @@ async fn states_tell_what_was_continued_after_a_restart() {
     let step = |session: &str, turn_no, prior, state| NewTurn {
         prior_state: prior,
         state_hash: Some(state),
+        agent: Some("openclaw".into()),
         ..turn(session, turn_no, 10)
     };
     // Two sessions that began alike; only one went on.
@@ -221,14 +223,35 @@ async fn states_tell_what_was_continued_after_a_restart() {
     store.close().await.expect("closes");
 
     let store = home.open().await;
-    let found = store.session_by_state(11).await.expect("reads");
+    let found = store.session_by_state(11, "openclaw").await.expect("reads");
     let found: Vec<_> = found.iter().map(|m| (m.session.as_str(), m.turn.0, m.turn_no, m.continued)).collect();
     assert_eq!(found, [("b", 2, 1, false), ("a", 1, 1, true)]);
-    assert_eq!(store.session_by_state(12).await.expect("reads")[0].turn_no, 2);
-    assert!(store.session_by_state(13).await.expect("reads").is_empty());
-    assert!(!store.session_by_state(12).await.expect("reads")[0].ended);
+    assert_eq!(store.session_by_state(12, "openclaw").await.expect("reads")[0].turn_no, 2);
+    assert!(store.session_by_state(13, "openclaw").await.expect("reads").is_empty());
+    assert!(store.session_by_state(12, "another").await.expect("reads").is_empty());
+    assert!(!store.session_by_state(12, "openclaw").await.expect("reads")[0].ended);
     store.end_session("a", EndReason::User, 99).await.expect("ends");
-    assert!(store.session_by_state(12).await.expect("reads")[0].ended);
+    assert!(store.session_by_state(12, "openclaw").await.expect("reads")[0].ended);
+}
+
+#[tokio::test]
+async fn an_answer_is_found_by_its_id() {
+    let home = Home::new();
+    let store = home.open().await;
+    let answered = |session: &str, agent: &str, id: &str| NewTurn {
+        agent: Some(agent.into()),
+        dialect: "openai-responses".into(),
+        answer_json: Some(format!(r#"{{"id":"{id}","model":"m"}}"#)),
+        ..turn(session, 1, 10)
+    };
+    home.append(&store, answered("a", "codex", "resp_1"), b"{}").await;
+    home.append(&store, answered("b", "codex", "resp_2"), b"{}").await;
+    home.append(&store, answered("c", "other", "resp_2"), b"{}").await;
+    home.append(&store, NewTurn { answer_json: Some("no JSON".into()), ..answered("d", "codex", "") }, b"{}").await;
+    home.append(&store, NewTurn { dialect: "openai-chat".into(), ..answered("e", "codex", "resp_2") }, b"{}").await;
+    let found = store.session_by_answer("resp_2", "codex").await.expect("reads");
+    assert_eq!(found.iter().map(|m| m.session.as_str()).collect::<Vec<_>>(), ["b"]);
+    assert!(store.session_by_answer("resp_3", "codex").await.expect("reads").is_empty());
 }
 
 #[tokio::test]
@@ -303,26 +326,44 @@ async fn old_ended_sessions_go_and_open_ones_stay() {
 }
 
 #[tokio::test]
-async fn a_body_begun_before_its_session_was_deleted_is_kept_whole() {
+async fn a_body_after_its_session_was_deleted_is_kept_whole() {
     let home = Home::new();
     let store = home.open().await;
     let (first, second) = ("x".repeat(500), "x".repeat(600));
     home.append(&store, turn("s", 1, 1), first.as_bytes()).await;
-    let pending = store.begin("s", &Kind::Main, Bytes::from(second.clone()));
     store.delete_session("s").await.expect("deletes");
-    let id = store.append(turn("s", 2, 2), pending).await.expect("appends");
+    let id = home.append(&store, turn("s", 2, 2), second.as_bytes()).await;
     assert_eq!(store.request_of(id).await.expect("rebuilds"), second);
 }
 
 #[tokio::test]
-async fn a_body_begun_under_another_session_is_kept_whole() {
+async fn who_reads_after_a_crash_sees_what_was_only_kept() {
+    let home = Home::new();
+    // The spool of a process that died before its writer came to it.
+    let spool = home.db().with_extension("db-spool");
+    let store = home.open().await;
+    home.append(&store, turn("s", 1, 1), b"{}").await;
+    let left = std::fs::read(&spool).expect("reads");
+    store.close().await.expect("closes");
+    let mut raw = sqlx::sqlite::SqliteConnectOptions::new().filename(home.db()).connect().await.expect("opens");
+    sqlx::raw_sql("DELETE FROM sessions; UPDATE spool SET done = 0").execute(&mut raw).await.expect("takes back");
+    raw.close().await.expect("closes");
+    std::fs::write(&spool, left).expect("writes");
+    let reader = Store::open_read_only(&home.db(), Options::default()).await.expect("opens");
+    assert_eq!(reader.turns(&TurnFilter::default()).await.expect("reads").len(), 1);
+    assert_eq!(std::fs::metadata(&spool).expect("is there").len(), 0, "nothing is left to do");
+}
+
+#[tokio::test]
+async fn a_turn_that_is_kept_is_seen_by_the_next_reader() {
     let home = Home::new();
     let store = home.open().await;
-    home.append(&store, turn("s", 1, 1), "x".repeat(500).as_bytes()).await;
-    let pending = store.begin("s", &Kind::Main, Bytes::from("x".repeat(600)));
-    let id = store.append(turn("t", 1, 1), pending).await.expect("appends");
-    store.delete_session("s").await.expect("deletes");
-    assert_eq!(store.request_of(id).await.expect("rebuilds").len(), 600);
+    for n in 1..=50 {
+        let kept = store.keep(turn("s", n, 1), Bytes::from(vec![b'{'; 3000])).await.expect("keeps");
+        let turns = store.turns(&TurnFilter { limit: 100, ..TurnFilter::default() }).await.expect("reads");
+        assert_eq!(turns.len(), n as usize);
+        assert_eq!(kept.await.expect("commits"), turns[0].id);
+    }
 }
 
 #[tokio::test]
@@ -364,8 +405,7 @@ async fn concurrent_turns_all_get_their_own_number() {
             tracker.spawn(async move {
                 let text = format!("words of {n}");
                 let new = NewTurn { user_text: Some(text.clone()), ..turn(&format!("s{}", n % 7), n, 1) };
-                let pending = store.begin(&new.session, &Kind::Main, Bytes::from(text.clone()));
-                (store.append(new, pending).await.expect("appends"), text)
+                (store.append(new, Bytes::from(text.clone())).await.expect("appends"), text)
             })
         })
         .collect();
@@ -438,7 +478,7 @@ async fn what_was_handed_in_is_written_before_the_store_ends() {
     let jobs: Vec<_> = (0..100)
         .map(|n| {
             let store = store.clone();
-            jobs.spawn(async move { store.append(turn("s", n, 1), store.begin("s", &Kind::Main, Bytes::new())).await })
+            jobs.spawn(async move { store.append(turn("s", n, 1), Bytes::new()).await })
         })
         .collect();
     tokio::task::yield_now().await;
@@ -465,8 +505,7 @@ async fn a_reader_sees_what_the_service_writes_and_cannot_write_itself() {
     let reader = Store::open_read_only(&home.db(), Options::default()).await.expect("opens");
     let id = home.append(&store, turn("s", 1, 1), b"{}").await;
     assert!(reader.turn(id).await.expect("reads").is_some());
-    let pending = reader.begin("s", &Kind::Main, Bytes::new());
-    assert!(matches!(reader.append(turn("s", 2, 1), pending).await, Err(Error::ReadOnly { .. })));
+    assert!(matches!(reader.append(turn("s", 2, 1), Bytes::new()).await, Err(Error::ReadOnly { .. })));
     reader.close().await.expect("closes");
     home.append(&store, turn("s", 2, 1), b"{}").await;
     store.close().await.expect("closes");

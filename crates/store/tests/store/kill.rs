@@ -1,22 +1,24 @@
-//! `kill -9` at any moment: every turn whose append had returned is there afterwards, and the next start is clean.
+//! `kill -9` at any moment: every turn that was kept or appended is there afterwards, whole and once, and the next start is
+//! clean.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::common::{Home, turn};
 use bytes::Bytes;
-use metaclaw_store::{Kind, NewTurn, Options, Store, TurnId};
+use metaclaw_store::{NewTurn, Options, Store, TurnFilter, TurnId};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 const KILLS: usize = 60;
+const APPENDERS: usize = 4;
 
 #[test]
 fn no_acknowledged_turn_is_lost_when_the_process_is_killed() {
     let home = Home::new();
-    let mut acknowledged = BTreeMap::new();
+    let mut acknowledged = BTreeSet::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
     for round in 0..KILLS {
         let mut child = Command::new(std::env::current_exe().expect("has a name"))
@@ -38,23 +40,37 @@ fn no_acknowledged_turn_is_lost_when_the_process_is_killed() {
         // What it had said before it died counts; the last line may be torn.
         seen.extend(lines.map_while(Result::ok).filter_map(|line| parse(&line)));
         acknowledged.extend(seen);
-        runtime.block_on(check(&home, &acknowledged, round + 1 == KILLS));
+        let rounds = if round + 1 == KILLS { 0..KILLS } else { round..round + 1 };
+        runtime.block_on(check(&home, &acknowledged, rounds));
     }
     assert!(acknowledged.len() > KILLS, "the children did not get to work");
 }
 
-fn parse(line: &str) -> Option<(i64, String)> {
-    let (id, words) = line.strip_prefix("ack ")?.strip_suffix(" end")?.split_once(' ')?;
-    Some((id.parse().ok()?, words.to_owned()))
+fn parse(line: &str) -> Option<String> {
+    Some(line.strip_prefix("ack ")?.strip_suffix(" end")?.to_owned())
 }
 
-async fn check(home: &Home, acknowledged: &BTreeMap<i64, String>, all: bool) {
+async fn check(home: &Home, acknowledged: &BTreeSet<String>, rounds: std::ops::Range<usize>) {
     let store = home.open().await;
-    let from = if all { 0 } else { acknowledged.len().saturating_sub(40) };
-    for (id, words) in acknowledged.iter().skip(from) {
-        let turn = store.turn(TurnId(*id)).await.expect("reads").unwrap_or_else(|| panic!("turn {id} is lost"));
-        assert_eq!(turn.summary.user_text.as_ref(), Some(words));
-        assert!(store.request_of(TurnId(*id)).await.expect("rebuilds").ends_with(words.as_bytes()));
+    for session in rounds.flat_map(|round| (0..APPENDERS).map(move |appender| format!("s{round}-{appender}"))) {
+        let mut found = BTreeMap::new();
+        let mut after = TurnId(0);
+        loop {
+            let session = Some(session.clone());
+            let filter = TurnFilter { session, after: Some(after), limit: 500, ..TurnFilter::default() };
+            let turns = store.turns(&filter).await.expect("reads");
+            let Some(last) = turns.last() else { break };
+            after = last.id;
+            for turn in turns {
+                let words = turn.user_text.expect("has words");
+                assert!(found.insert(words.clone(), turn.id).is_none(), "{words} is there twice");
+            }
+        }
+        let prefix = format!("{session}-");
+        for words in acknowledged.range(prefix.clone()..).take_while(|words| words.starts_with(&prefix)) {
+            let id = found.get(words).unwrap_or_else(|| panic!("{words} is lost"));
+            assert!(store.request_of(*id).await.expect("rebuilds").ends_with(words.as_bytes()));
+        }
     }
     store.close().await.expect("closes");
 }
@@ -66,7 +82,7 @@ async fn child_appends() {
     let tracker = TaskTracker::new();
     let store =
         Store::open(Path::new(&path), Options::default(), &tracker, CancellationToken::new()).await.expect("opens");
-    for appender in 0..4 {
+    for appender in 0..APPENDERS {
         let (store, round) = (store.clone(), round.clone());
         tracker.spawn(async move {
             let session = format!("s{round}-{appender}");
@@ -75,10 +91,13 @@ async fn child_appends() {
                 let words = format!("{session}-{n}");
                 body.push_str(&words);
                 let new = NewTurn { user_text: Some(words.clone()), ..turn(&session, n, 1) };
-                let pending = store.begin(&session, &Kind::Main, Bytes::from(body.clone()));
-                let id = store.append(new, pending).await.expect("appends");
+                let body = Bytes::from(body.clone());
+                match n % 8 {
+                    0 => drop(store.append(new, body).await.expect("appends")),
+                    _ => drop(store.keep(new, body).await.expect("keeps")),
+                }
                 let mut out = std::io::stdout().lock();
-                writeln!(out, "ack {id} {words} end").and_then(|()| out.flush()).expect("says so");
+                writeln!(out, "ack {words} end").and_then(|()| out.flush()).expect("says so");
             }
         });
     }

@@ -224,6 +224,12 @@ async fn run() -> Result<()> {
         "| start to first healthy answer, p50 | – | – | **{:.0} ms** | – | ≤ 300 ms | ≤ 100 ms |",
         micros(start) / 1e3
     )?;
+    // Figures of turns that were not recorded, or had nothing added, would be better than the truth.
+    let recorded = product.json(&["turns", "--limit", &(2 * TURNS).to_string()]).await;
+    let recorded = recorded.as_array().context("a list of turns")?;
+    anyhow::ensure!(recorded.len() == TURNS, "{} of {TURNS} turns are in the journal", recorded.len());
+    let bare = recorded.iter().filter(|turn| turn["additions"].as_array().is_none_or(Vec::is_empty)).count();
+    anyhow::ensure!(bare == 0, "{bare} of {TURNS} turns had no skill added");
     product.stop().await;
 
     println!("{table}");

@@ -1,0 +1,789 @@
+//! Long-term memory: what is remembered, what would be recalled, changes by the user's hand, forgetting for good.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use memory::{Ask, Memory as Room, Recalled, base_scope, section};
+use serde::{Deserialize, Serialize};
+use store::{Fact, FactFilter, FactPatch, Forget, Forgotten, Window, WindowFilter};
+use utoipa::{IntoParams, ToSchema};
+
+use super::{Asked, Body, Code, Problem};
+use crate::core::Core;
+
+/// A memory: a fact, or a passage as it was said.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Memory {
+    /// Its id; passages begin with `w`.
+    pub id: String,
+    /// Whose it is.
+    pub scope: String,
+    /// `episodic`, `semantic`, `preference`, `project_state`, `working_summary`, `procedural_observation`.
+    pub kind: String,
+    /// `active`, `superseded`, `archived`, `quarantined`.
+    pub status: String,
+    /// What is remembered.
+    pub content: String,
+    /// The words it was taken from.
+    pub quote: String,
+    /// Who said it.
+    pub speaker: String,
+    /// `journal` (a passage), `rule`, `model`, `user`, `import`, `legacy`.
+    pub origin: String,
+    /// Session it comes from.
+    pub session: String,
+    /// User turn within the session.
+    pub turn: u32,
+    /// Row of the journal, for `turns show`.
+    pub turn_id: Option<i64>,
+    /// Always told first.
+    pub pinned: bool,
+    /// 0–1.
+    pub importance: f64,
+    /// 0–1.
+    pub confidence: f64,
+    /// Labels.
+    pub tags: Vec<String>,
+    /// From when it holds, ms since 1970.
+    pub valid_from_ms: i64,
+    /// Until when it held, ms since 1970; absent = still.
+    pub valid_to_ms: Option<i64>,
+    /// When it was learned, ms since 1970.
+    pub recorded_ms: i64,
+    /// When it was changed by hand or by a newer statement, ms since 1970.
+    pub updated_ms: i64,
+    /// When it will be archived, ms since 1970.
+    pub expires_ms: Option<i64>,
+    /// Which memory took its place.
+    pub superseded_by: Option<String>,
+}
+
+impl From<Fact> for Memory {
+    fn from(fact: Fact) -> Self {
+        Self {
+            id: fact.id,
+            scope: fact.scope,
+            kind: fact.kind,
+            status: fact.status,
+            content: fact.content,
+            quote: fact.quote,
+            speaker: fact.speaker,
+            origin: fact.origin,
+            session: fact.session,
+            turn: fact.turn_end,
+            turn_id: fact.turn.map(|turn| turn.0),
+            pinned: fact.pinned,
+            importance: fact.importance,
+            confidence: fact.confidence,
+            tags: fact.tags,
+            valid_from_ms: fact.valid_from_ms,
+            valid_to_ms: fact.valid_to_ms,
+            recorded_ms: fact.recorded_ms,
+            updated_ms: fact.updated_ms,
+            expires_ms: fact.expires_ms,
+            superseded_by: fact.superseded_by,
+        }
+    }
+}
+
+fn passage((scope, window): (String, Window)) -> Memory {
+    Memory {
+        id: format!("w{}", window.id),
+        scope,
+        kind: "episodic".to_owned(),
+        status: if window.quarantined { "quarantined" } else { "active" }.to_owned(),
+        content: window.text,
+        speaker: window.speaker,
+        origin: "journal".to_owned(),
+        session: window.session,
+        turn: window.turn_no,
+        turn_id: window.turn.map(|turn| turn.0),
+        importance: 0.5,
+        confidence: 1.0,
+        valid_from_ms: window.at_ms,
+        recorded_ms: window.at_ms,
+        updated_ms: window.at_ms,
+        ..Memory::default()
+    }
+}
+
+/// A page of memories.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MemoryPage {
+    /// The last learned first.
+    pub memories: Vec<Memory>,
+    /// `before` of the next page; absent = this is the last.
+    pub next: Option<i64>,
+}
+
+/// Which memories.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct MemoryQuery {
+    /// Of this scope.
+    pub scope: Option<String>,
+    /// With this status; `quarantined` lists passages as well.
+    pub status: Option<String>,
+    /// Of this type.
+    pub kind: Option<String>,
+    /// Pinned ones, or the others.
+    pub pinned: Option<bool>,
+    /// What held at this moment, ms since 1970.
+    pub as_of_ms: Option<i64>,
+    /// Passages instead of facts, of this session if it is not empty.
+    pub passages: Option<String>,
+    /// `next` of the page before.
+    pub before: Option<i64>,
+    /// At most so many; 50 if absent, 1,000 at most.
+    pub limit: Option<u32>,
+}
+
+/// Memories, the last learned first.
+#[utoipa::path(get, path = "/api/v1/memory", operation_id = "memories", tag = "memory", params(MemoryQuery),
+    responses((status = 200, body = MemoryPage), (status = "default", body = Problem)))]
+pub(super) async fn list(
+    State(core): State<Core>,
+    Asked(query): Asked<MemoryQuery>,
+) -> Result<Json<MemoryPage>, Problem> {
+    let Some(room) = core.memory().await? else { return Ok(Json(MemoryPage::default())) };
+    let limit = query.limit.unwrap_or(50).clamp(1, 1000);
+    let full = |count: usize| count >= usize::try_from(limit).unwrap_or(usize::MAX);
+    if let Some(session) = query.passages {
+        let filter = WindowFilter {
+            scope: query.scope,
+            session: Some(session).filter(|session| !session.is_empty()),
+            quarantined: query.status.as_deref().map(|status| status == "quarantined"),
+            before: query.before,
+            limit,
+        };
+        let found = room.passages(&filter).await.map_err(memory_problem)?;
+        let next = found.last().filter(|_| full(found.len())).map(|(_, window)| window.id);
+        return Ok(Json(MemoryPage { memories: found.into_iter().map(passage).collect(), next }));
+    }
+    let filter = FactFilter {
+        scope: query.scope.clone(),
+        status: query.status.clone(),
+        kind: query.kind,
+        pinned: query.pinned,
+        as_of_ms: query.as_of_ms,
+        before: query.before,
+        limit,
+        ..FactFilter::default()
+    };
+    let found = room.facts(&filter).await.map_err(memory_problem)?;
+    let next = found.last().filter(|_| full(found.len())).map(|fact| fact.key);
+    let mut memories: Vec<Memory> = found.into_iter().map(Memory::from).collect();
+    if query.status.as_deref() == Some("quarantined") && query.before.is_none() {
+        let kept_back = WindowFilter { scope: query.scope, quarantined: Some(true), limit, ..WindowFilter::default() };
+        memories.extend(room.passages(&kept_back).await.map_err(memory_problem)?.into_iter().map(passage));
+    }
+    Ok(Json(MemoryPage { memories, next }))
+}
+
+/// Something to remember.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MemoryAdd {
+    /// What.
+    pub content: String,
+    /// Its type; empty = as the words say.
+    #[serde(default)]
+    pub kind: String,
+    /// Whose; empty = the default scope.
+    #[serde(default)]
+    pub scope: String,
+    /// Labels.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// 0–1.
+    #[serde(default)]
+    pub importance: Option<f64>,
+    /// Always told first.
+    #[serde(default)]
+    pub pinned: bool,
+}
+
+/// What a change of memory did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MemoryChange {
+    /// The memory it touched, if it is one.
+    pub id: Option<String>,
+    /// What was done, as a sentence.
+    pub message: String,
+    /// Facts that are gone.
+    #[serde(default)]
+    pub facts: u64,
+    /// Passages that are gone.
+    #[serde(default)]
+    pub passages: u64,
+    /// Rows of the journal whose words were taken out.
+    #[serde(default)]
+    pub turns: u64,
+}
+
+impl MemoryChange {
+    fn of(id: &str, message: impl Into<String>) -> Self {
+        Self { id: Some(id.to_owned()), message: message.into(), ..Self::default() }
+    }
+
+    fn gone(gone: Forgotten) -> Self {
+        Self {
+            message: format!(
+                "Forgotten for good: {} facts, {} passages, and their words in {} rows of the journal.",
+                gone.facts, gone.windows, gone.turns
+            ),
+            facts: gone.facts,
+            passages: gone.windows,
+            turns: gone.turns,
+            ..Self::default()
+        }
+    }
+}
+
+/// Remembers something by the user's hand.
+#[utoipa::path(post, path = "/api/v1/memory", operation_id = "memoryAdd", tag = "memory", request_body = MemoryAdd,
+    responses((status = 200, body = MemoryChange), (status = "default", body = Problem)))]
+pub(super) async fn add(State(core): State<Core>, Body(add): Body<MemoryAdd>) -> Result<Json<MemoryChange>, Problem> {
+    let room = core.memory_to_change().await?;
+    let new = memory::NewMemory {
+        content: add.content,
+        kind: add.kind,
+        scope: add.scope,
+        tags: add.tags,
+        importance: add.importance,
+        pinned: add.pinned,
+        at_ms: core.clock().now_ms(),
+        ..memory::NewMemory::default()
+    };
+    let id = room.add(new).await.map_err(memory_problem)?;
+    core.memory_changed();
+    match id {
+        Some(id) => Ok(Json(MemoryChange::of(&id, "Remembered."))),
+        None => Err(Problem::new(Code::Conflict, "This is remembered already, or it was forgotten for good before.")),
+    }
+}
+
+/// A question to memory.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MemorySearch {
+    /// The words.
+    pub text: String,
+    /// Whose memory; empty = the default scope.
+    #[serde(default)]
+    pub scope: String,
+    /// At most so many; 0 = 20, or as many as a turn would get with `as_turn`.
+    #[serde(default)]
+    pub limit: usize,
+    /// What held at this moment, ms since 1970.
+    #[serde(default)]
+    pub as_of_ms: Option<i64>,
+    /// Exactly what a turn with these words would get, and nothing else.
+    #[serde(default)]
+    pub as_turn: bool,
+}
+
+/// A memory that fits.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MemoryHit {
+    /// Its id.
+    pub id: String,
+    /// Its type.
+    pub kind: String,
+    /// What was said, whole.
+    pub content: String,
+    /// As it would be put into a prompt.
+    pub line: String,
+    /// Who said it.
+    pub speaker: String,
+    /// When, ms since 1970.
+    pub at_ms: i64,
+    /// Higher is better; comparable within one question.
+    pub score: f32,
+    /// The matched words.
+    pub why: String,
+    /// Estimated tokens.
+    pub tokens: u32,
+    /// Session it comes from.
+    pub session: String,
+    /// User turn within it.
+    pub turn: u32,
+    /// Row of the journal.
+    pub turn_id: Option<i64>,
+    /// When a newer statement took its place, ms since 1970.
+    pub outdated_ms: Option<i64>,
+    /// Kept back until you accept it.
+    pub quarantined: bool,
+}
+
+impl From<&Recalled> for MemoryHit {
+    fn from(found: &Recalled) -> Self {
+        Self {
+            id: found.id.clone(),
+            kind: found.kind.clone(),
+            content: found.content.clone(),
+            line: found.line.clone(),
+            speaker: found.speaker.clone(),
+            at_ms: found.at_ms,
+            score: found.score,
+            why: found.why.clone(),
+            tokens: found.tokens,
+            session: found.source.session_id.clone(),
+            turn: found.source.turn,
+            turn_id: found.turn_id.map(|turn| turn.0),
+            outdated_ms: found.outdated_ms,
+            quarantined: found.quarantined,
+        }
+    }
+}
+
+/// What memory has to say.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MemoryPreview {
+    /// Fitting memories, best first.
+    pub hits: Vec<MemoryHit>,
+    /// The section as it would be put into a prompt.
+    pub block: String,
+    /// Estimated tokens of it.
+    pub tokens: u32,
+    /// The budget.
+    pub budget: u32,
+}
+
+/// Searches memory: everything that fits, or exactly what a turn with these words would get.
+#[utoipa::path(post, path = "/api/v1/memory/search", operation_id = "memorySearch", tag = "memory",
+    request_body = MemorySearch,
+    responses((status = 200, body = MemoryPreview), (status = "default", body = Problem)))]
+pub(super) async fn search(
+    State(core): State<Core>,
+    Body(search): Body<MemorySearch>,
+) -> Result<Json<MemoryPreview>, Problem> {
+    let Some(room) = core.memory().await? else { return Ok(Json(MemoryPreview::default())) };
+    let settings = room.settings();
+    let words = dialect::user_words(&search.text);
+    let budget = settings.max_tokens;
+    let ask = Ask {
+        text: &words,
+        scope: &search.scope,
+        now_ms: core.clock().now_ms(),
+        budget_tokens: if search.as_turn { 0 } else { u32::MAX },
+        limit: if search.as_turn || search.limit > 0 { search.limit } else { 20 },
+        as_of_ms: search.as_of_ms,
+        search: !search.as_turn,
+        ..Ask::default()
+    };
+    let found = room.recall(&ask).await.map_err(memory_problem)?;
+    let block = section(&found);
+    Ok(Json(MemoryPreview {
+        hits: found.iter().map(MemoryHit::from).collect(),
+        tokens: dialect::estimate_tokens(&block),
+        block,
+        budget,
+    }))
+}
+
+/// Memory in figures.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MemoryStats {
+    /// Conversations are remembered and recalled.
+    pub enabled: bool,
+    /// The scope they are of; absent = all.
+    pub scope: Option<String>,
+    /// Facts by status.
+    pub by_status: std::collections::BTreeMap<String, u64>,
+    /// Active facts by type.
+    pub active_by_kind: std::collections::BTreeMap<String, u64>,
+    /// Pinned facts.
+    pub pinned: u64,
+    /// Passages.
+    pub passages: u64,
+    /// Facts and passages that wait for the user's decision.
+    pub quarantined: u64,
+    /// Sessions they come from.
+    pub sessions: u64,
+    /// When the oldest passage was said, ms since 1970.
+    pub first_ms: Option<i64>,
+    /// When the newest was said, ms since 1970.
+    pub last_ms: Option<i64>,
+    /// What was forgotten for good and will not be learned again.
+    pub forgotten: u64,
+    /// Turns that are not read into memory yet; they are recalled all the same.
+    pub unread: u64,
+    /// Sessions that facts are still to be taken from.
+    pub waiting: u64,
+    /// Bytes of the whole database.
+    pub db_bytes: u64,
+}
+
+/// Of which scope.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct MemoryScopeQuery {
+    /// Of this scope; absent = all.
+    pub scope: Option<String>,
+}
+
+/// Memory in figures.
+#[utoipa::path(get, path = "/api/v1/memory/stats", operation_id = "memoryStats", tag = "memory",
+    params(MemoryScopeQuery), responses((status = 200, body = MemoryStats), (status = "default", body = Problem)))]
+pub(super) async fn stats(
+    State(core): State<Core>,
+    Asked(query): Asked<MemoryScopeQuery>,
+) -> Result<Json<MemoryStats>, Problem> {
+    let enabled = core.config().memory.enabled;
+    let Some(room) = core.memory().await? else {
+        return Ok(Json(MemoryStats { enabled, scope: query.scope, ..MemoryStats::default() }));
+    };
+    stats_of(&room, query.scope, enabled).await.map(Json)
+}
+
+async fn stats_of(room: &Room, scope: Option<String>, enabled: bool) -> Result<MemoryStats, Problem> {
+    let figures = room.figures(scope.as_deref()).await.map_err(memory_problem)?;
+    let waiting = room.unheard().await.map_err(memory_problem)?;
+    let quarantined = figures.by_status.get("quarantined").copied().unwrap_or_default();
+    Ok(MemoryStats {
+        enabled,
+        scope,
+        pinned: figures.pinned,
+        passages: figures.windows,
+        quarantined: figures.quarantined_windows + quarantined,
+        sessions: figures.sessions,
+        first_ms: figures.first_ms,
+        last_ms: figures.last_ms,
+        forgotten: figures.tombstones,
+        unread: figures.unread,
+        waiting: waiting.len() as u64,
+        db_bytes: std::fs::metadata(room.path()).map_or(0, |meta| meta.len()),
+        by_status: figures.by_status,
+        active_by_kind: figures.active_by_kind,
+    })
+}
+
+/// Every scope in figures.
+#[utoipa::path(get, path = "/api/v1/memory/scopes", operation_id = "memoryScopes", tag = "memory",
+    responses((status = 200, body = Vec<MemoryStats>), (status = "default", body = Problem)))]
+pub(super) async fn scopes(State(core): State<Core>) -> Result<Json<Vec<MemoryStats>>, Problem> {
+    let Some(room) = core.memory().await? else { return Ok(Json(Vec::new())) };
+    let enabled = core.config().memory.enabled;
+    let mut all = Vec::new();
+    for scope in room.scopes().await.map_err(memory_problem)? {
+        all.push(stats_of(&room, Some(scope), enabled).await?);
+    }
+    Ok(Json(all))
+}
+
+/// Erases a scope for good: facts, passages, index, and the conversations of the journal they come from.
+#[utoipa::path(delete, path = "/api/v1/memory/scopes/{scope}", operation_id = "memoryErase", tag = "memory",
+    params(("scope" = String, Path, description = "The scope string")),
+    responses((status = 200, body = MemoryChange), (status = "default", body = Problem)))]
+pub(super) async fn erase(State(core): State<Core>, Path(scope): Path<String>) -> Result<Json<MemoryChange>, Problem> {
+    let room = core.memory_to_change().await?;
+    let known = room.scopes().await.map_err(memory_problem)?;
+    let scope = base_scope(&scope, &room.settings().scope);
+    if !known.contains(&scope) {
+        return Err(
+            Problem::not_found(format!("There is no scope {scope}.")).hint("List them with: metaclaw memory scopes")
+        );
+    }
+    // What was said and not read yet belongs to it as well.
+    while room.work().await.map_err(memory_problem)? {}
+    let gone = room.forget(Forget::Scope(scope), core.clock().now_ms()).await.map_err(memory_problem)?;
+    core.memory_forgotten();
+    Ok(Json(MemoryChange::gone(gone)))
+}
+
+/// What is exported.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct MemoryExportQuery {
+    /// Of this scope; absent = all.
+    pub scope: Option<String>,
+    /// Superseded, archived and quarantined ones as well.
+    pub all: Option<bool>,
+}
+
+/// Facts as JSON lines, the oldest first.
+#[utoipa::path(get, path = "/api/v1/memory/export", operation_id = "memoryExport", tag = "memory",
+    params(MemoryExportQuery),
+    responses((status = 200, body = String, content_type = "application/x-ndjson"), (status = "default", body = Problem)))]
+pub(super) async fn export(
+    State(core): State<Core>,
+    Asked(query): Asked<MemoryExportQuery>,
+) -> Result<Response, Problem> {
+    let lines = match core.memory().await? {
+        Some(room) => room.export(query.scope.as_deref(), query.all.unwrap_or(false)).await.map_err(memory_problem)?,
+        None => String::new(),
+    };
+    Ok(([(http::header::CONTENT_TYPE, "application/x-ndjson")], lines).into_response())
+}
+
+/// What is imported.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MemoryImport {
+    /// A file: an export (JSON lines or JSON), an old memory.db or a copy of one, an old policy.json; absolute. Empty =
+    /// the database of an old install, where `memory.store_path` or `memory.dir` say.
+    #[serde(default)]
+    pub path: String,
+    /// Instead: an export as text.
+    #[serde(default)]
+    pub text: Option<String>,
+    /// Put everything into this scope instead of its own.
+    #[serde(default)]
+    pub scope: Option<String>,
+}
+
+/// How an import went.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MemoryImported {
+    /// What was read.
+    pub from: String,
+    /// New memories.
+    pub added: usize,
+    /// Known already, forgotten before, or not active any more.
+    pub skipped: usize,
+    /// New ones that you should look at: old installs could turn their sense round. They have the label `unverified`.
+    pub unverified: usize,
+    /// Settings that were taken over.
+    pub settings: Vec<String>,
+    /// What was done, as a sentence.
+    pub message: String,
+}
+
+/// Imports memories. The file is only read.
+#[utoipa::path(post, path = "/api/v1/memory/import", operation_id = "memoryImport", tag = "memory",
+    request_body = MemoryImport,
+    responses((status = 200, body = MemoryImported), (status = "default", body = Problem)))]
+pub(super) async fn import(
+    State(core): State<Core>,
+    Body(import): Body<MemoryImport>,
+) -> Result<Json<MemoryImported>, Problem> {
+    let imported = core.import_memory(import).await;
+    core.memory_changed();
+    imported.map(Json)
+}
+
+/// What a round of maintenance did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MemoryMaintained {
+    /// Sessions that facts were taken from.
+    pub sessions: usize,
+    /// New facts.
+    pub facts: usize,
+    /// Facts that expired.
+    pub expired: u64,
+    /// What was done, as a sentence.
+    pub message: String,
+}
+
+/// Reads what is unread, takes the facts that wait, archives what has expired.
+#[utoipa::path(post, path = "/api/v1/memory/maintain", operation_id = "memoryMaintain", tag = "memory",
+    responses((status = 200, body = MemoryMaintained), (status = "default", body = Problem)))]
+pub(super) async fn maintain(State(core): State<Core>) -> Result<Json<MemoryMaintained>, Problem> {
+    let room = core.memory_to_change().await?;
+    while room.work().await.map_err(memory_problem)? {}
+    let flushed = room.flush_all().await.map_err(memory_problem)?;
+    let expired = room.expire(core.clock().now_ms()).await.map_err(memory_problem)?;
+    core.memory_changed();
+    let message = format!("{} new facts from {} sessions, {expired} expired.", flushed.facts, flushed.sessions);
+    Ok(Json(MemoryMaintained { sessions: flushed.sessions, facts: flushed.facts, expired, message }))
+}
+
+/// Where a copy goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MemoryBackup {
+    /// A file that is not there yet; absolute.
+    pub path: String,
+}
+
+/// Writes a copy of the whole database, journal included, as of now.
+#[utoipa::path(post, path = "/api/v1/memory/backup", operation_id = "memoryBackup", tag = "memory",
+    request_body = MemoryBackup,
+    responses((status = 200, body = MemoryChange), (status = "default", body = Problem)))]
+pub(super) async fn backup(
+    State(core): State<Core>,
+    Body(to): Body<MemoryBackup>,
+) -> Result<Json<MemoryChange>, Problem> {
+    let path = std::path::PathBuf::from(&to.path);
+    if !path.is_absolute() {
+        return Err(Problem::invalid("The path must be absolute."));
+    }
+    if path.exists() {
+        return Err(Problem::new(Code::Conflict, format!("{} exists already.", path.display())));
+    }
+    let room = core.memory_to_change().await?;
+    room.backup(&path).await.map_err(memory_problem)?;
+    Ok(Json(MemoryChange { message: format!("Copied to {}.", path.display()), ..MemoryChange::default() }))
+}
+
+/// How recall weighs and what it may add.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MemoryPolicy {
+    /// How memories are found.
+    pub retrieval_mode: String,
+    /// Memories per turn at most.
+    pub max_injected_units: usize,
+    /// Tokens of memories per turn at most.
+    pub max_injected_tokens: u32,
+    /// After how many turns of a session facts are taken.
+    pub flush_every: u32,
+    /// The weights, each with what it does.
+    pub weights: Vec<MemoryWeight>,
+}
+
+/// One weight of recall.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MemoryWeight {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: f32,
+    /// What it does.
+    pub note: String,
+}
+
+/// The settings and weights of recall.
+#[utoipa::path(get, path = "/api/v1/memory/policy", operation_id = "memoryPolicy", tag = "memory",
+    responses((status = 200, body = MemoryPolicy), (status = "default", body = Problem)))]
+pub(super) async fn policy(State(core): State<Core>) -> Result<Json<MemoryPolicy>, Problem> {
+    let config = core.config();
+    let weights = memory::Weights::default();
+    let weight =
+        |name: &str, value: f32, note: &str| MemoryWeight { name: name.to_owned(), value, note: note.to_owned() };
+    Ok(Json(MemoryPolicy {
+        retrieval_mode: "keyword".to_owned(),
+        max_injected_units: usize::try_from(config.memory.max_injected_units).unwrap_or(usize::MAX),
+        max_injected_tokens: config.memory.max_injected_tokens,
+        flush_every: config.memory.flush_every,
+        weights: vec![
+            weight("neighbours", weights.neighbours[0], "share of its score a passage gives to the ones beside it"),
+            weight("time", weights.time, "what being said in the time a question names adds"),
+            weight("fact", weights.fact, "what a fact counts against the words it comes from"),
+            weight("age", weights.age, "what a month of age takes; only decides between equals"),
+            weight(
+                "floor",
+                weights.floor,
+                "least share of the question's telling words that the best memory must have",
+            ),
+            weight("feedback", weights.feedback.1, "what words count that the best passages share"),
+        ],
+    }))
+}
+
+/// One memory, whole.
+#[utoipa::path(get, path = "/api/v1/memory/{id}", operation_id = "memory", tag = "memory",
+    params(("id" = String, Path, description = "Id of the memory")),
+    responses((status = 200, body = Memory), (status = "default", body = Problem)))]
+pub(super) async fn show(State(core): State<Core>, Path(id): Path<String>) -> Result<Json<Memory>, Problem> {
+    let room = core.memory().await?.ok_or_else(|| memory_problem(memory::Error::NoSuchMemory(id.clone())))?;
+    if let Some(found) = room.passage(&id).await.map_err(memory_problem)? {
+        return Ok(Json(passage(found)));
+    }
+    Ok(Json(room.fact(&id).await.map_err(memory_problem)?.into()))
+}
+
+/// All versions of what a fact is about, the newest first.
+#[utoipa::path(get, path = "/api/v1/memory/{id}/history", operation_id = "memoryHistory", tag = "memory",
+    params(("id" = String, Path, description = "Id of the memory")),
+    responses((status = 200, body = Vec<Memory>), (status = "default", body = Problem)))]
+pub(super) async fn history(State(core): State<Core>, Path(id): Path<String>) -> Result<Json<Vec<Memory>>, Problem> {
+    let room = core.memory().await?.ok_or_else(|| memory_problem(memory::Error::NoSuchMemory(id.clone())))?;
+    let versions = room.history(&id).await.map_err(memory_problem)?;
+    Ok(Json(versions.into_iter().map(Memory::from).collect()))
+}
+
+/// Changes of a fact; what is absent stays.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MemoryEdit {
+    /// New words.
+    #[serde(default)]
+    pub content: Option<String>,
+    /// New type.
+    #[serde(default)]
+    pub kind: Option<String>,
+    /// `active` or `archived`.
+    #[serde(default)]
+    pub status: Option<String>,
+    /// Always told first, or not.
+    #[serde(default)]
+    pub pinned: Option<bool>,
+    /// 0–1.
+    #[serde(default)]
+    pub importance: Option<f64>,
+    /// All labels.
+    #[serde(default)]
+    pub tags: Option<Vec<String>>,
+    /// When it is to be archived, ms since 1970; 0 = never.
+    #[serde(default)]
+    pub expires_ms: Option<i64>,
+}
+
+/// Changes a fact.
+#[utoipa::path(patch, path = "/api/v1/memory/{id}", operation_id = "memoryEdit", tag = "memory",
+    params(("id" = String, Path, description = "Id of the memory")), request_body = MemoryEdit,
+    responses((status = 200, body = MemoryChange), (status = "default", body = Problem)))]
+pub(super) async fn edit(
+    State(core): State<Core>,
+    Path(id): Path<String>,
+    Body(edit): Body<MemoryEdit>,
+) -> Result<Json<MemoryChange>, Problem> {
+    let room = core.memory_to_change().await?;
+    let now_ms = core.clock().now_ms();
+    if room.passage(&id).await.map_err(memory_problem)?.is_some() {
+        return Err(Problem::invalid("A passage is what was said; it can be forgotten, not edited.")
+            .hint("Add a memory of your own: metaclaw memory add"));
+    }
+    if let Some(status) = edit.status.as_deref().filter(|status| !matches!(*status, "active" | "archived")) {
+        return Err(Problem::invalid(format!("The status cannot be {status}.")).hint("Allowed: active, archived"));
+    }
+    if edit.importance.is_some_and(|importance| !(0.0..=1.0).contains(&importance)) {
+        return Err(Problem::invalid("The importance must lie between 0 and 1."));
+    }
+    if let Some(content) = &edit.content {
+        room.edit(&id, content, now_ms).await.map_err(memory_problem)?;
+    }
+    let patch = FactPatch {
+        content: None,
+        status: edit.status,
+        kind: edit.kind,
+        pinned: edit.pinned,
+        importance: edit.importance,
+        tags: edit.tags,
+        expires_ms: edit.expires_ms.map(|at| (at > 0).then_some(at)),
+    };
+    room.patch(&id, patch, now_ms).await.map_err(memory_problem)?;
+    core.memory_changed();
+    Ok(Json(MemoryChange::of(&id, "Changed.")))
+}
+
+/// Forgets a memory for good: every version of it, its place in the index, and its words in the journal. It is not learned
+/// again.
+#[utoipa::path(delete, path = "/api/v1/memory/{id}", operation_id = "memoryForget", tag = "memory",
+    params(("id" = String, Path, description = "Id of the memory")),
+    responses((status = 200, body = MemoryChange), (status = "default", body = Problem)))]
+pub(super) async fn forget(State(core): State<Core>, Path(id): Path<String>) -> Result<Json<MemoryChange>, Problem> {
+    let room = core.memory_to_change().await?;
+    let gone = room.forget_id(&id, core.clock().now_ms()).await.map_err(memory_problem)?;
+    core.memory_forgotten();
+    Ok(Json(MemoryChange { id: Some(id), ..MemoryChange::gone(gone) }))
+}
+
+/// Lets a memory be recalled that was kept back. To refuse it, forget it.
+#[utoipa::path(post, path = "/api/v1/memory/{id}/accept", operation_id = "memoryAccept", tag = "memory",
+    params(("id" = String, Path, description = "Id of the memory")),
+    responses((status = 200, body = MemoryChange), (status = "default", body = Problem)))]
+pub(super) async fn accept(State(core): State<Core>, Path(id): Path<String>) -> Result<Json<MemoryChange>, Problem> {
+    let room = core.memory_to_change().await?;
+    room.accept(&id, core.clock().now_ms()).await.map_err(memory_problem)?;
+    core.memory_changed();
+    Ok(Json(MemoryChange::of(&id, "Accepted; it can be recalled from now on.")))
+}
+
+/// Memory errors in the API's shape.
+pub(crate) fn memory_problem(error: memory::Error) -> Problem {
+    match error {
+        memory::Error::Store(error) => super::store_problem(error),
+        memory::Error::NoSuchMemory(id) => {
+            Problem::not_found(format!("There is no memory {id}.")).hint("Find it with: metaclaw memory search WORDS")
+        }
+        other => Problem::invalid(crate::core::sentence(&other)),
+    }
+}

@@ -1,0 +1,264 @@
+//! Long-term memory as knowledge: what the user said in this or any other conversation. Recall costs a request next to
+//! nothing as long as memory is at hand; a large store is asked on a blocking thread, and what comes too late is left out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use config::Config;
+use memory::{Known, Memory, Recalled};
+use store::{MemoryTurn, TurnId};
+use tokio::sync::Notify;
+
+use crate::knowledge::{Ask, Knowledge, Piece};
+use crate::memory_routes::{self, OwnAnswer, OwnCall};
+
+/// How long a request waits for memory, …
+const PATIENCE: Duration = Duration::from_millis(150);
+/// … and right after a start or a change, while it is being read.
+const LOADING: Duration = Duration::from_secs(2);
+/// Longest part of the user's words that is searched with: beginning and end say what it is about.
+const LONGEST: usize = 4000;
+
+/// How memory works for agents, from the configuration.
+#[derive(Debug, Clone)]
+pub struct MemorySettings {
+    /// Conversations are remembered and recalled.
+    pub enabled: bool,
+    /// Facts are taken from what was said without being asked for.
+    pub extracts: bool,
+    /// After so many turns of a session.
+    pub flush_every: u32,
+    /// The configured model is asked for facts as well.
+    pub with_model: bool,
+    /// Memory under the settings of the room itself.
+    pub memory: Memory,
+}
+
+impl MemorySettings {
+    /// From the user's configuration.
+    pub fn from_config(config: &Config, memory: &Memory, zone: jiff::tz::TimeZone) -> Self {
+        let of = &config.memory;
+        let settings = memory::Settings {
+            scope: of.scope.clone(),
+            max_units: usize::try_from(of.max_injected_units).unwrap_or(usize::MAX),
+            max_tokens: of.max_injected_tokens,
+            zone,
+            ..memory.settings().clone()
+        };
+        Self {
+            enabled: of.enabled,
+            extracts: of.auto_extract && !of.manual_trigger,
+            flush_every: of.flush_every,
+            with_model: of.extract_with_model,
+            memory: memory.with_settings(settings),
+        }
+    }
+
+    /// Something may be added.
+    fn recalls(&self) -> bool {
+        let settings = self.memory.settings();
+        self.enabled && settings.max_units > 0 && settings.max_tokens > 0
+    }
+}
+
+/// Long-term memory as knowledge.
+pub struct MemoryKnowledge {
+    settings: Arc<ArcSwap<MemorySettings>>,
+    changed: Arc<Notify>,
+}
+
+impl MemoryKnowledge {
+    /// Memory under live settings; `changed` is told when a client has changed it.
+    pub fn new(settings: Arc<ArcSwap<MemorySettings>>, changed: Arc<Notify>) -> Self {
+        Self { settings, changed }
+    }
+}
+
+/// What is asked of memory, by itself.
+struct Question {
+    text: String,
+    scope: String,
+    session: Arc<str>,
+    now_ms: i64,
+    prompt: Prompt,
+}
+
+impl Question {
+    fn with<T>(&self, ask: impl FnOnce(&memory::Ask<'_>) -> T) -> T {
+        let known = |memory: &Recalled| self.prompt.has(memory);
+        ask(&memory::Ask {
+            text: &self.text,
+            scope: &self.scope,
+            session: &self.session,
+            now_ms: self.now_ms,
+            known: Some(Known(&known)),
+            ..memory::Ask::default()
+        })
+    }
+}
+
+/// What the prompt says already: the request as it came, and what was added to its earlier messages.
+struct Prompt {
+    body: bytes::Bytes,
+    added: Vec<Arc<str>>,
+}
+
+impl Prompt {
+    fn has(&self, memory: &Recalled) -> bool {
+        if self.added.iter().any(|block| block.contains(&memory.line)) {
+            return true;
+        }
+        let words = memory.quote.as_ref().unwrap_or(&memory.content).trim();
+        // Short words stand anywhere.
+        words.len() >= 8
+            && written(words).iter().any(|form| memchr::memmem::find(&self.body, form.as_bytes()).is_some())
+    }
+}
+
+/// A text as it stands in JSON, with letters as they are and, where that differs, as escapes.
+fn written(text: &str) -> Vec<String> {
+    let Ok(quoted) = serde_json::to_string(text) else { return Vec::new() };
+    let plain = quoted[1..quoted.len() - 1].to_owned();
+    if plain.is_ascii() {
+        return vec![plain];
+    }
+    let mut ascii = String::with_capacity(plain.len() * 2);
+    for c in plain.chars() {
+        if c.is_ascii() {
+            ascii.push(c);
+        } else {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                ascii.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    vec![plain, ascii]
+}
+
+/// The beginning and the end of a long text.
+fn telling(text: &str) -> String {
+    if text.len() <= LONGEST {
+        return text.to_owned();
+    }
+    let head = text.floor_char_boundary(LONGEST / 2);
+    let tail = text.ceil_char_boundary(text.len() - LONGEST / 2);
+    format!("{}\n{}", &text[..head], &text[tail..])
+}
+
+#[async_trait]
+impl Knowledge for MemoryKnowledge {
+    async fn recall(&self, ask: &Ask) -> Vec<Piece> {
+        let settings = self.settings.load_full();
+        if !settings.recalls() || ask.remembered {
+            return Vec::new();
+        }
+        let question = Question {
+            text: telling(&ask.text),
+            scope: memory::scope_of(&ask.scope, &settings.memory.settings().scope),
+            session: ask.session.clone(),
+            now_ms: ask.now_ms,
+            prompt: Prompt { body: ask.body.clone(), added: ask.added.clone() },
+        };
+        let found = match question.with(|ask| settings.memory.recall_now(ask)) {
+            Some(found) => found,
+            None => in_time(settings.memory.clone(), question).await,
+        };
+        let piece = |memory: Recalled| Piece {
+            kind: "memory",
+            id: memory.id,
+            group: memory::LEAD,
+            section: memory.line,
+            score: memory.score,
+            why: memory.why,
+        };
+        found.into_iter().map(piece).collect()
+    }
+
+    fn listens(&self) -> bool {
+        self.settings.load().enabled
+    }
+
+    fn heard(&self, turn: MemoryTurn) {
+        self.settings.load().memory.heard(turn);
+    }
+
+    fn numbered(&self, told: TurnId, row: Option<TurnId>) {
+        self.settings.load().memory.numbered(told, row);
+    }
+
+    async fn serve(&self, call: &OwnCall) -> Option<OwnAnswer> {
+        if call.path != "/memory" && !call.path.starts_with("/memory/") {
+            return None;
+        }
+        let settings = self.settings.load_full();
+        let answer = memory_routes::serve(&settings, call).await;
+        if answer.changed {
+            self.changed.notify_one();
+        }
+        Some(answer)
+    }
+
+    fn budget(&self) -> u32 {
+        let settings = self.settings.load();
+        if settings.recalls() { settings.memory.settings().max_tokens } else { 0 }
+    }
+}
+
+/// What memory finds within the time a request may wait; nothing if it takes longer.
+async fn in_time(memory: Memory, question: Question) -> Vec<Recalled> {
+    let session = question.session.clone();
+    let patience = if memory.is_loading() { LOADING } else { PATIENCE };
+    let runtime = tokio::runtime::Handle::current();
+    let search = tokio::task::spawn_blocking(move || {
+        runtime.block_on(async {
+            let known = |memory: &Recalled| question.prompt.has(memory);
+            let ask = memory::Ask {
+                text: &question.text,
+                scope: &question.scope,
+                session: &question.session,
+                now_ms: question.now_ms,
+                known: Some(Known(&known)),
+                ..memory::Ask::default()
+            };
+            memory.recall(&ask).await
+        })
+    });
+    match tokio::time::timeout(patience, search).await {
+        Ok(Ok(Ok(found))) => found,
+        Ok(Ok(Err(error))) => {
+            tracing::warn!(%session, %error, "memory cannot be asked; the turn goes on without it");
+            Vec::new()
+        }
+        Ok(Err(error)) => {
+            tracing::warn!(%session, %error, "memory was not asked; the turn goes on without it");
+            Vec::new()
+        }
+        Err(_) => {
+            tracing::warn!(%session, after = ?patience, "memory took too long; the turn goes on without it");
+            Vec::new()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_found_in_a_body_however_it_is_written() {
+        for body in [r#"{"content":"a \"b\" 中文 c"}"#, r#"{"content":"a \"b\" \u4e2d\u6587 c"}"#] {
+            assert!(written("a \"b\" 中文").iter().any(|form| body.contains(form.as_str())), "{body}");
+        }
+        assert_eq!(written("😀"), ["😀", "\\ud83d\\ude00"]);
+    }
+
+    #[test]
+    fn long_words_are_searched_with_by_their_ends() {
+        let text = format!("BEGIN {} 終わり", "あ".repeat(9000));
+        let short = telling(&text);
+        assert!(short.len() <= LONGEST + 1 && short.starts_with("BEGIN") && short.ends_with("終わり"));
+    }
+}
