@@ -27,7 +27,7 @@ pub fn peer(name: &str, file: &str) -> Option<PathBuf> {
 }
 
 /// The small model that MetaClaw itself fetches for those who try it: named in `METACLAW_TEST_MODEL`, or beside the peers,
-/// where `make peers` puts it.
+/// where `make test` puts it.
 pub fn small_model() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("METACLAW_TEST_MODEL") {
         return found(PathBuf::from(named), "the model of METACLAW_TEST_MODEL");
@@ -40,7 +40,7 @@ pub fn small_model() -> Option<PathBuf> {
     if other.exists() {
         return Some(other);
     }
-    found(cache.join("builtin/models/smollm2-135m-instruct.gguf"), "the small model (run `make peers`)")
+    found(cache.join("builtin/models/smollm2-135m-instruct.gguf"), "the small model (run `make test`)")
 }
 
 fn found(path: PathBuf, what: &str) -> Option<PathBuf> {

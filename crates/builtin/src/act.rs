@@ -37,14 +37,15 @@ pub(crate) trait Act: Copy + Default + Send + Sync + 'static {
 fn nearest(x: f32) -> i32 {
     // Adding 1.5 · 2^23 leaves no room for a fraction.
     const MAGIC: f32 = 12_582_912.0;
-    ((x + MAGIC).to_bits() as i32) - (MAGIC.to_bits() as i32)
+    (x + MAGIC).to_bits().wrapping_sub(MAGIC.to_bits()) as i32
 }
 
 #[inline(always)]
 fn quad(four: &[f32], factor: f32, sum: &mut i32) -> i32 {
     let mut packed = 0;
     for (at, x) in four.iter().enumerate() {
-        let step = nearest(x * factor);
+        // Within the limits by itself, unless damaged weights led to what is no number.
+        let step = nearest(x * factor).clamp(-127, 127);
         *sum += step;
         packed |= (step & 0xff) << (8 * at);
     }

@@ -65,6 +65,12 @@ impl Front {
             )
         })?;
         let tokens = self.vocab.tokens(&text);
+        if tokens.is_empty() {
+            return Err(Refusal::bad(
+                "invalid_request",
+                "The built-in model's chat template makes no text of this conversation.",
+            ));
+        }
         let room = wishes.room(tokens.len(), self.context)?;
         let thinking = text.trim_end().ends_with("<think>");
         Ok(Prompt { tokens, room, thinking, calls: !conversation.tools.is_empty() })

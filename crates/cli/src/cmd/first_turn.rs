@@ -1,5 +1,5 @@
-//! The first turn of somebody who tries MetaClaw: sent to the agent port as any agent would, shown as it streams, and
-//! then as the journal has it.
+//! The first turns of somebody who tries MetaClaw: sent to the agent port as any agent would, shown as they stream, and
+//! then as the journal has them. The second one, in a conversation of its own, is there for what memory adds to it.
 
 use std::time::Duration;
 
@@ -18,31 +18,53 @@ use crate::out::Tone;
 
 /// A question that a built-in skill applies to.
 const QUESTION: &str = "Write a short email to my landlord: the heating has been broken since Monday.";
-/// Longest answer, tokens.
+/// A question that what was said in the first turn answers.
+const LATER: &str = "What is broken in my flat, and since when?";
+/// Longest answers, tokens.
 const LONGEST: u32 = 160;
+const LONGEST_LATER: u32 = 48;
 /// The longest silence.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) async fn run(ctx: &Ctx, status: &Status) -> Result<(), Fail> {
-    let out = &ctx.out;
     let api = ctx.running().await?;
     let key: Setting = api.get("/api/v1/config/proxy.api_key?reveal=true").await?;
+    let key = key.value.as_str().unwrap_or_default();
+    let memory: Setting = api.get("/api/v1/config/memory.enabled").await?;
+    turn(ctx, &api, status, key, (QUESTION, LONGEST)).await?;
+    if memory.value == true {
+        ctx.out.line("");
+        ctx.out.line("Another conversation, which knows of the first one only what memory adds:");
+        turn(ctx, &api, status, key, (LATER, LONGEST_LATER)).await?;
+    }
+    ctx.out.line("");
+    ctx.out.note("The built-in model is for trying MetaClaw out. For work choose a provider: metaclaw setup. What is learned stays.");
+    Ok(())
+}
+
+async fn turn(ctx: &Ctx, api: &Client, status: &Status, key: &str, asked: (&str, u32)) -> Result<(), Fail> {
+    let out = &ctx.out;
     out.line("");
-    out.line(&format!("{} {QUESTION}", out.paint(Tone::Strong, "You:")));
+    out.line(&format!("{} {}", out.paint(Tone::Strong, "You:"), asked.0));
     out.raw(format!("{} ", out.paint(Tone::Strong, "Model:")).as_bytes());
-    let said = ask(status, key.value.as_str().unwrap_or_default(), |words| out.raw(words.as_bytes())).await;
+    let said = ask(status, key, asked, |words| out.raw(words.as_bytes())).await;
     out.line("");
-    said.map_err(|problem| Fail::failed(format!("The first turn did not work: {problem}.")).hint("metaclaw doctor"))?;
-    shown(ctx, &api).await
+    said.map_err(|problem| Fail::failed(format!("The turn did not work: {problem}.")).hint("metaclaw doctor"))?;
+    shown(ctx, api).await
 }
 
 /// Asks as an agent does, and hands on the words as they come.
-async fn ask(status: &Status, key: &str, mut words: impl FnMut(&str)) -> Result<(), String> {
+async fn ask(
+    status: &Status,
+    key: &str,
+    (question, longest): (&str, u32),
+    mut words: impl FnMut(&str),
+) -> Result<(), String> {
     let base = status.base_url.as_deref().unwrap_or_default();
     let addr = base.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/v1")).unwrap_or_default();
     let body = json!({
-        "model": "default", "stream": true, "max_tokens": LONGEST, "temperature": 0,
-        "messages": [{"role": "user", "content": QUESTION}],
+        "model": "default", "stream": true, "max_tokens": longest, "temperature": 0,
+        "messages": [{"role": "user", "content": question}],
     });
     let request = Request::builder()
         .method(Method::POST)
@@ -113,7 +135,6 @@ async fn shown(ctx: &Ctx, api: &Client) -> Result<(), Fail> {
         "This was turn {} of the journal: {added}; {took}. All of it: metaclaw turns show {}",
         turn.id, turn.id
     ));
-    ctx.out.note("The built-in model is for trying MetaClaw out. For work choose a provider: metaclaw setup. What is learned stays.");
     Ok(())
 }
 

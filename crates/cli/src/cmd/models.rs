@@ -126,7 +126,7 @@ pub(super) fn terms(offer: &ModelOffer) -> String {
 }
 
 pub(super) fn megabytes(bytes: u64) -> String {
-    format!("{} MB", bytes.div_ceil(1_000_000))
+    format!("{} MB", (bytes + 500_000) / 1_000_000)
 }
 
 fn progress(state: &FetchState) -> String {

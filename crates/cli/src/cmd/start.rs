@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
-use engine::api::{ServiceState, SetupAnswers, SetupReport, SetupState, Status};
+use engine::api::{Models, ServiceState, SetupAnswers, SetupReport, SetupState, Status};
 use engine::client::Client;
 use engine::{Engine, Overrides, StartError, StartOptions, lock, logs};
 use tokio::signal::unix::{SignalKind, signal};
@@ -59,18 +59,21 @@ pub(crate) async fn run(ctx: &Ctx, args: Start) -> Result<ExitCode, Fail> {
     if args.daemon { detach(ctx, &args).await } else { serve(ctx, &args).await }
 }
 
-/// Sets up the built-in model where no provider is set up. `--try` is the yes to its download; what it fetches stands in
-/// its help.
+/// Sets up the built-in model, and memory, where no provider is set up. `--try` is the yes to the download; what it
+/// fetches stands in its help, and is told.
 async fn try_out(ctx: &Ctx) -> Result<(), Fail> {
     let state: SetupState = ctx.api().await?.get("/api/v1/setup").await?;
     if state.configured {
         return Ok(());
     }
-    ctx.out.note("No provider is set up: fetching a small model to try MetaClaw out (98 MB, once).");
-    let answers = serde_json::json!({ "provider": "builtin", "model": TRY_MODEL, "fetch_model": true });
+    let api = ctx.api().await?;
+    let models: Models = api.get("/api/v1/models").await?;
+    if let Some(offer) = models.offers.iter().find(|offer| offer.id == TRY_MODEL && !offer.kept) {
+        ctx.out.note(&format!("No provider is set up. To try MetaClaw without one: {}", super::models::terms(offer)));
+    }
+    let answers = serde_json::json!({ "provider": "builtin", "model": TRY_MODEL, "fetch_model": true, "memory": true });
     let serde_json::Value::Object(answers) = answers else { return Ok(()) };
     let body = SetupAnswers { answers, dry_run: false, test: false };
-    let api = ctx.api().await?;
     let call = api.call(http::Method::POST, "/api/v1/setup", Some(&body));
     let _: SetupReport = super::models::while_fetching(ctx, &api, call).await?;
     Ok(())

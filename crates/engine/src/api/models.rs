@@ -251,5 +251,5 @@ pub(super) async fn remove(State(core): State<Core>, Path(id): Path<String>) -> 
         .ok_or_else(|| {
             Problem::not_found(format!("There is no model {id} here.")).hint("List them: metaclaw models list")
         })?;
-    Ok(Json(ModelChange { message: format!("{id} is removed; {} MB are free.", freed.div_ceil(1_000_000)) }))
+    Ok(Json(ModelChange { message: format!("{id} is removed; {} MB are free.", (freed + 500_000) / 1_000_000) }))
 }
