@@ -217,7 +217,8 @@ impl Wishes {
                 "context_length_exceeded",
                 format!(
                     "The conversation is {prompt} tokens long and the built-in model's context has {context}. \
-                     Begin a new conversation, or choose a provider with a longer context: metaclaw setup"
+                     Begin a new conversation, allow more where the model was trained for it \
+                     (builtin.context_tokens), or choose a provider with a longer context: metaclaw setup"
                 ),
             ));
         }

@@ -1,6 +1,8 @@
 //! Products of weights and activations: eight rows of weights against a few tokens at once. One form for processors with
 //! AVX2, found out at run time, and one in plain arithmetic for all others; both give the same sums.
 
+#![expect(clippy::needless_range_loop, reason = "rows and tokens index several arrays side by side")]
+
 use crate::act::{Act, Act32, Act256};
 use crate::blocks::{Block, Brain, Eight, Five, FiveK, Four, FourK, Half, ROWS, Single, SixK};
 use crate::half::{f32_of, f32_of_bf16};

@@ -33,7 +33,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { threads: 0, context: 8192, idle: Duration::from_secs(600) }
+        Self { threads: 0, context: 4096, idle: Duration::from_secs(600) }
     }
 }
 

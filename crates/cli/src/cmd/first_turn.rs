@@ -17,11 +17,11 @@ use crate::exit::Fail;
 use crate::out::Tone;
 
 /// A question that a built-in skill applies to.
-const QUESTION: &str = "Write a short email to my landlord: the heating has been broken since Monday.";
+const QUESTION: &str = "Write a polite email to my landlord, Mr Brown. The heating in my flat has been broken since Monday, and it is cold.";
 /// A question that what was said in the first turn answers.
 const LATER: &str = "What is broken in my flat, and since when?";
 /// Longest answers, tokens.
-const LONGEST: u32 = 160;
+const LONGEST: u32 = 120;
 const LONGEST_LATER: u32 = 48;
 /// The longest silence.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -63,7 +63,9 @@ async fn ask(
     let base = status.base_url.as_deref().unwrap_or_default();
     let addr = base.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/v1")).unwrap_or_default();
     let body = json!({
-        "model": "default", "stream": true, "max_tokens": longest, "temperature": 0,
+        "model": "default", "stream": true, "max_tokens": longest,
+        // As a very small model writes best; the seed makes it the same for everyone.
+        "temperature": 0.3, "frequency_penalty": 0.3, "seed": 1,
         "messages": [{"role": "user", "content": question}],
     });
     let request = Request::builder()

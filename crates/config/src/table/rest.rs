@@ -51,7 +51,7 @@ section! {
         threads: u32 = 0, int(0, 64), Live;
         /// Longest conversation with its answer, in tokens; 0 = as long as the model was trained for. Counts when the
         /// model is loaded.
-        context_tokens: u32 = 8192, int(0, 1_000_000), Live;
+        context_tokens: u32 = 4096, int(0, 1_000_000), Live;
         /// Minutes without a request after which the model leaves memory.
         idle_minutes: u32 = 10, int(1, 10_000), Live;
         /// The Hugging Face hub, or a mirror of it, for models that you ask for.
