@@ -42,7 +42,7 @@ impl Terminal {
         let out = self.child.stdout.as_mut().expect("its output");
         let mut bytes = [0; 4096];
         while !self.seen.contains(question) {
-            let read = tokio::time::timeout(metaclaw_tests::PATIENCE, out.read(&mut bytes)).await;
+            let read = tokio::time::timeout(PATIENCE, out.read(&mut bytes)).await;
             let Ok(Ok(count @ 1..)) = read else { panic!("no {question:?} in:\n{}", self.seen) };
             self.seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
         }
