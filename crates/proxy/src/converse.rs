@@ -292,7 +292,7 @@ impl Tags {
         headers.insert(HeaderName::from_static(SESSION_HEADER), self.session);
         headers.insert(HeaderName::from_static(TURN_HEADER), self.turn);
         let lost = match recorded {
-            Some(Err(error)) => Some(header(&format!("this turn was not recorded: {error}"))),
+            Some(Err(error)) => Some(header(&format!("this turn was {error}"))),
             Some(Ok(())) => None,
             None => proxy
                 .is_journal_failing()

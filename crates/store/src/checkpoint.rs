@@ -8,12 +8,14 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::Result;
-use crate::store::{Shared, connect};
+use crate::open::connect;
+use crate::store::Shared;
 
 /// Runs until the writer has stopped.
 pub(crate) async fn run(shared: Arc<Shared>, dirty: Arc<Notify>) {
     let mut conn = None;
     let mut next = Instant::now();
+    let mut failing = false;
     loop {
         tokio::select! {
             () = shared.ending.cancelled() => break,
@@ -25,9 +27,11 @@ pub(crate) async fn run(shared: Arc<Shared>, dirty: Arc<Notify>) {
         }
         next = Instant::now() + shared.options.checkpoint_every;
         match passive(&shared, &mut conn).await {
-            Ok(()) => {}
+            Ok(()) => failing = false,
             Err(error) => {
-                tracing::warn!(%error, "a checkpoint of the journal failed; the next one tries again");
+                if !std::mem::replace(&mut failing, true) {
+                    tracing::warn!(%error, "a checkpoint of the journal failed; it is tried again every second");
+                }
                 conn = None;
                 dirty.notify_one();
             }

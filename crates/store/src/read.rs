@@ -224,7 +224,7 @@ impl Store {
              WHERE session = (SELECT key FROM sessions WHERE id = ?) AND block_hash IS NOT NULL ORDER BY id",
         )
         .bind(session)
-        .fetch_all(self.settled().await)
+        .fetch_all(self.settled_session(session).await)
         .await;
         let mut blocks: Vec<Block> = rows
             .and_then(|rows| rows.iter().filter_map(|row| block(row).transpose()).collect())
@@ -239,7 +239,7 @@ impl Store {
     pub async fn session_by_state(&self, state: u128, agent: &str) -> Result<Vec<StateMatch>> {
         let query = sqlx::query(concat!(matches!(), "WHERE t.state = ? AND t.agent = ? ORDER BY t.id DESC LIMIT 64"));
         let query = query.bind(state.to_be_bytes().to_vec()).bind(agent);
-        self.matches(query, self.settled_at(state).await).await
+        self.matches(query, self.settled_state(state).await).await
     }
 
     /// Where an agent got the answer with this id (OpenAI Responses), newest first.

@@ -192,7 +192,7 @@ impl Store {
 impl Store {
     /// Takes the bytes of finished turns out of the file beside the database, as soon as none of them is on its way.
     async fn empty_spool(&self) {
-        let Some(spool) = &self.shared.spool else { return };
+        let Some(spool) = self.shared.spool.get() else { return };
         for _ in 0..SPOOL_TRIES {
             self.settled().await;
             match spool.wipe() {
