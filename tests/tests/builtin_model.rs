@@ -12,6 +12,7 @@ use metaclaw_tests::provider::Provider;
 use metaclaw_tests::{PATIENCE, until, within_for};
 use serde_json::{Value, json};
 
+#[expect(clippy::needless_pass_by_value, reason = "it is given a literal")]
 fn product(model: &Path, changes: Value) -> Product {
     let mut settings = json!({"llm": {
         "provider": "builtin", "model_id": model.display().to_string(), "api_base": null, "api_key": null, "dialect": null,

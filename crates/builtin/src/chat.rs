@@ -292,6 +292,7 @@ fn call(call: &Value) -> Value {
 mod tests {
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "it is given a literal")]
     fn read(body: Value) -> Result<Wire, Refusal> {
         Wire::read(body.to_string().as_bytes())
     }

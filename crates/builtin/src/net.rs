@@ -327,7 +327,7 @@ impl Layer {
 impl Turn {
     fn load(file: &mut Gguf, family: &str, size: usize) -> Result<Self, Fault> {
         let dimension = file.whole(&format!("{family}.rope.dimension_count")).unwrap_or(size);
-        if dimension == 0 || dimension > size || dimension % 2 != 0 {
+        if dimension == 0 || dimension > size || !dimension.is_multiple_of(2) {
             return Err(Fault::Unsupported(format!("positions in {dimension} of {size} numbers")));
         }
         let base = file.real(&format!("{family}.rope.freq_base")).unwrap_or(10_000.0);

@@ -71,7 +71,7 @@ impl Teller {
         let mut out = BytesMut::new();
         if self.stream && !self.begun {
             self.begun = true;
-            self.chunk(&mut out, json!({"role": "assistant", "content": ""}), None);
+            self.chunk(&mut out, &json!({"role": "assistant", "content": ""}), None);
         }
         for said in said {
             let delta = match said {
@@ -100,7 +100,7 @@ impl Teller {
                     json!({"tool_calls": [told]})
                 }
             };
-            self.chunk(&mut out, delta, None);
+            self.chunk(&mut out, &delta, None);
         }
         out.freeze()
     }
@@ -117,7 +117,7 @@ impl Teller {
             if !self.begun {
                 out.extend_from_slice(&self.say(Vec::new(), &[]));
             }
-            self.chunk(&mut out, json!({}), Some(reason));
+            self.chunk(&mut out, &json!({}), Some(reason));
             if self.usage {
                 let mut last = self.head("chat.completion.chunk");
                 last.insert("choices".to_owned(), json!([]));
@@ -156,7 +156,7 @@ impl Teller {
         head
     }
 
-    fn chunk(&mut self, out: &mut BytesMut, delta: Value, reason: Option<&str>) {
+    fn chunk(&mut self, out: &mut BytesMut, delta: &Value, reason: Option<&str>) {
         let mut choice = json!({"index": 0, "delta": delta, "finish_reason": reason});
         if reason.is_some() || delta.get("content").is_some_and(|text| text != "") {
             self.add_likelihoods(&mut choice);

@@ -34,6 +34,7 @@ pub(crate) struct Vocab {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one per model")]
 enum Kind {
     Pairs { rules: Rules, merges: HashMap<(u32, u32), (u32, u32), Xxh3Builder>, singles: Vec<u32>, whole_words: bool },
     Pieces { scores: Vec<f32>, bytes: Vec<u32>, space_first: bool },

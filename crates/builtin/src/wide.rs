@@ -53,7 +53,7 @@ pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
     let sum = add_product::<FMA>(sum, rest * rest, rest) + 1.0;
     // The exponent goes straight to its place; what would be below the normal numbers is nothing.
     let exponent = (power.to_bits() as i32).wrapping_sub(MAGIC.to_bits() as i32);
-    let scale = f32::from_bits((exponent.max(-127) + 127 << 23) as u32);
+    let scale = f32::from_bits(((exponent.max(-127) + 127) << 23) as u32);
     sum * scale
 }
 

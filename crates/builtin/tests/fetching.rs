@@ -1,5 +1,6 @@
 //! Fetching models from a hub and an index that misbehave: on from where it broke off, checked before it counts, the next
 //! source where one cannot be reached.
+#![expect(clippy::unwrap_used, reason = "what the tests are made with")]
 
 use std::sync::{Arc, Mutex};
 
@@ -154,7 +155,7 @@ impl Bench {
         let client = fetch_client().unwrap();
         let kept = fetch(&client, &self.shelf, offer, &addresses, &self.cancel, &|_| {}).await?;
         let files: Vec<_> = std::fs::read_dir(self.shelf.dir()).unwrap().map(|entry| entry.unwrap().path()).collect();
-        assert_eq!(files, [kept.file.clone()], "nothing else is left");
+        assert_eq!(files, std::slice::from_ref(&kept.file), "nothing else is left");
         Ok(std::fs::read(kept.file).unwrap())
     }
 }

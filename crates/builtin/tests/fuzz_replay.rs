@@ -1,7 +1,10 @@
 //! The fuzz target over its corpus, cut short and with bytes changed, so that every test run repeats what fuzzing looks
 //! for. The corpus is two tiny models with random weights, written by `UPDATE_CORPUS=1`.
-
-#![expect(clippy::unwrap_used, reason = "the helpers of a test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "the helpers of a test, and what it shares with the fuzz target"
+)]
 
 use std::path::PathBuf;
 

@@ -1,5 +1,11 @@
 //! The room with a real small model in it. Needs a GGUF file of SmolLM2-135M-Instruct: `METACLAW_TEST_MODEL`, or where
 //! `make test` put it. Skips with a message without it.
+#![expect(
+    clippy::unwrap_used,
+    clippy::needless_pass_by_value,
+    clippy::print_stderr,
+    reason = "what the tests are made with"
+)]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
