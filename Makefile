@@ -9,16 +9,20 @@ BUILD       := $(or $(CARGO_TARGET_DIR),target)
 VENV        := $(or $(METACLAW_TEST_VENV),tests/.venv)
 SKIPPED     := $(abspath $(BUILD))/skipped-peers.txt
 PEERS       := $(or $(METACLAW_PEERS),$(HOME)/.cache/metaclaw-peers)
+SMALL       := smollm2-135m-instruct
+# The small model for the tests: a given one, that of a peer, or the one that MetaClaw fetches itself.
+MODEL       := $(or $(METACLAW_TEST_MODEL),$(wildcard $(PEERS)/llm/$(SMALL).gguf),$(PEERS)/builtin/models/$(SMALL).gguf)
 VERSION     := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 NAME        := metaclaw-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
 
 # Where rustup puts cargo, for the shell that does not know it yet.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-# Starts the service; the first start asks for what it needs to know.
+# Starts the service; the first start asks for what it needs to know. TRY=yes: without a key, with a small model that is
+# fetched once (98 MB), and with two first turns.
 run:
 	@scripts/need cargo cc
-	cargo run --release $(CARGO_FLAGS) -p metaclaw-cli -- start
+	cargo run --release $(CARGO_FLAGS) -p metaclaw-cli -- start $(if $(TRY),--try)
 
 # Puts the command `metaclaw` into $(PREFIX)/bin.
 install:
@@ -32,6 +36,8 @@ install:
 test: test-setup
 	@scripts/need cargo cc
 	cargo build $(CARGO_FLAGS) --workspace --bins --tests
+	@[ -e "$(MODEL)" ] || METACLAW_HOME=$(PEERS)/builtin $(BUILD)/debug/metaclaw models fetch $(SMALL) --yes || \
+	    echo "the small model cannot be fetched; the tests that need it say so and pass"
 	@rm -f $(SKIPPED)
 	export METACLAW_SKIPPED=$(SKIPPED); status=0; \
 	if cargo nextest --version >/dev/null 2>&1; \

@@ -4,6 +4,7 @@
 
 pub mod agent;
 pub mod answer;
+pub mod llama;
 pub mod peers;
 pub mod product;
 pub mod provider;

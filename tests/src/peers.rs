@@ -26,6 +26,23 @@ pub fn peer(name: &str, file: &str) -> Option<PathBuf> {
     found(folder.join(file), &format!("{file:?} of the peer {name:?}"))
 }
 
+/// The small model that MetaClaw itself fetches for those who try it: named in `METACLAW_TEST_MODEL`, or beside the peers,
+/// where `make test` puts it.
+pub fn small_model() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("METACLAW_TEST_MODEL") {
+        return found(PathBuf::from(named), "the model of METACLAW_TEST_MODEL");
+    }
+    let cache = std::env::var_os("METACLAW_PEERS").map(PathBuf::from).or_else(|| {
+        let home = std::env::var_os("HOME")?;
+        Some(Path::new(&home).join(".cache/metaclaw-peers"))
+    })?;
+    let other = cache.join("llm/smollm2-135m-instruct.gguf");
+    if other.exists() {
+        return Some(other);
+    }
+    found(cache.join("builtin/models/smollm2-135m-instruct.gguf"), "the small model (run `make test`)")
+}
+
 fn found(path: PathBuf, what: &str) -> Option<PathBuf> {
     if path.exists() {
         return Some(path);

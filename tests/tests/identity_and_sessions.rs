@@ -192,10 +192,8 @@ async fn a_retry_after_a_lost_answer_stays_in_its_session() {
     seen.dropped().await;
     let got = agent.ask(Api::Chat, &body).await;
     let name = got.head.header("x-metaclaw-session").expect("a session").to_owned();
-    let turns = metaclaw_tests::until("both turns are in the journal", || async {
-        Some(product.turns().await).filter(|t| t.len() == 2)
-    })
-    .await;
+    let turns =
+        until("both turns are in the journal", || async { Some(product.turns().await).filter(|t| t.len() == 2) }).await;
     assert!(turns.iter().all(|t| t["session"] == name.as_str()), "{turns:#?}");
 }
 

@@ -1,60 +1,16 @@
 //! A real model on the other side: llama-server with a small instruct model, whole and streamed, in two APIs, with the
 //! skill added and the turn in the journal. Skips where the peer is not installed.
 
-use std::path::Path;
-use std::process::Stdio;
-
 use metaclaw_tests::agent::{Chat, ended_well, hello, text_of, text_of_events};
 use metaclaw_tests::answer::Api;
-use metaclaw_tests::peers::{peer, python, sdk};
+use metaclaw_tests::llama::llama;
+use metaclaw_tests::peers::{python, sdk};
 use metaclaw_tests::product::{PROXY_KEY, Product, QUESTION};
-use metaclaw_tests::until;
-use metaclaw_tests::wire::Conn;
 use serde_json::json;
-use tokio::process::{Child, Command};
-
-async fn llama() -> Option<(Child, String)> {
-    let server = peer("llm", "build/bin/llama-server")?;
-    let model = peer("llm", "smollm2-135m-instruct.gguf")?;
-    let port = Product::bare().port();
-    let mut command = Command::new(&server);
-    command
-        .env("LD_LIBRARY_PATH", server.parent().unwrap_or(Path::new(".")))
-        .arg("-m")
-        .arg(model)
-        .args([
-            "--alias",
-            "smollm2",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            &port.to_string(),
-            "-c",
-            "8192",
-            "-n",
-            "16",
-            "--jinja",
-        ])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true);
-    let child = command.spawn().expect("llama-server runs");
-    let addr = format!("127.0.0.1:{port}");
-    until("llama-server is ready", || async {
-        let mut conn = Conn::connect(&addr).await.ok()?;
-        conn.send(format!("GET /health HTTP/1.1\r\nhost: {addr}\r\nconnection: close\r\n\r\n").as_bytes())
-            .await
-            .ok()?;
-        conn.response_head("GET").await.ok().filter(|h| h.status == 200)
-    })
-    .await;
-    Some((child, addr))
-}
 
 #[tokio::test]
 async fn answers_through_the_product_in_every_api() {
-    let Some((_llama, addr)) = llama().await else { return };
+    let Some((_llama, addr)) = llama(&["-n", "16"]).await else { return };
     for upstream in [Api::Chat, Api::Messages] {
         let settings = json!({"llm": {"dialect": upstream.config(), "model_id": "smollm2", "provider": "llamacpp"}});
         let mut product = Product::with_base(&format!("http://{addr}"), &settings);
@@ -93,7 +49,7 @@ async fn answers_through_the_product_in_every_api() {
 
 #[tokio::test]
 async fn answers_the_sdks() {
-    let (Some(python), Some((_llama, addr))) = (python(), llama().await) else { return };
+    let (Some(python), Some((_llama, addr))) = (python(), llama(&["-n", "16"]).await) else { return };
     let settings = json!({"llm": {"model_id": "smollm2", "provider": "llamacpp"}});
     let mut product = Product::with_base(&format!("http://{addr}/v1"), &settings);
     product.start().await;
@@ -111,7 +67,7 @@ async fn answers_the_sdks() {
 
 #[tokio::test]
 async fn is_told_what_was_said_in_another_conversation() {
-    let Some((_llama, addr)) = llama().await else { return };
+    let Some((_llama, addr)) = llama(&["-n", "16"]).await else { return };
     let settings = json!({"llm": {"model_id": "smollm2", "provider": "llamacpp"}, "memory": {"enabled": true}});
     let mut product = Product::with_base(&format!("http://{addr}/v1"), &settings);
     product.start().await;

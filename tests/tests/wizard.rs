@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use metaclaw_tests::product::{MODEL, Product, UPSTREAM_KEY};
 use metaclaw_tests::provider::{Provider, Reply};
-use metaclaw_tests::{peers, within};
+use metaclaw_tests::{PATIENCE, peers, within, within_for};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
@@ -42,7 +42,7 @@ impl Terminal {
         let out = self.child.stdout.as_mut().expect("its output");
         let mut bytes = [0; 4096];
         while !self.seen.contains(question) {
-            let read = tokio::time::timeout(metaclaw_tests::PATIENCE, out.read(&mut bytes)).await;
+            let read = tokio::time::timeout(PATIENCE, out.read(&mut bytes)).await;
             let Ok(Ok(count @ 1..)) = read else { panic!("no {question:?} in:\n{}", self.seen) };
             self.seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
         }
@@ -103,4 +103,35 @@ async fn a_server_that_refuses_its_list_does_not_cost_the_model() {
     rest(terminal).await;
     assert!(product.config().contains(MODEL), "{}", product.config());
     assert!(provider.seen().iter().any(|request| request.head.method == "POST"), "the model is tried all the same");
+}
+
+#[tokio::test]
+async fn the_model_in_the_box_is_chosen_without_a_key() {
+    let Some(model) = peers::small_model() else { return };
+    let product = Product::bare();
+    let kept = product.home().join("models/smollm2-135m-instruct.gguf");
+    std::fs::create_dir_all(kept.parent().expect("a folder")).expect("the folder");
+    std::fs::copy(model, &kept).expect("the model");
+    let Some(mut terminal) = Terminal::open(&product, &["setup"]).await else { return };
+    terminal.answer("Where should answers come from?", "Try it\r").await;
+    terminal.answer("Which model?", ENTER).await;
+    within_for(3 * PATIENCE, "the built-in model is tried", rest(terminal)).await;
+    let config = product.config();
+    assert!(config.contains("provider: builtin") && config.contains("smollm2-135m-instruct"), "{config}");
+}
+
+#[tokio::test]
+async fn a_model_that_is_not_here_is_not_fetched_after_a_no() {
+    let product = Product::bare();
+    // Nobody is asked for it: no source is where the settings say.
+    let nowhere = "http://127.0.0.1:9";
+    product.write_config(&format!("builtin:\n  hub: {nowhere}\n  index: {nowhere}\n"));
+    let Some(mut terminal) = Terminal::open(&product, &["setup"]).await else { return };
+    terminal.answer("Where should answers come from?", "Try it\r").await;
+    terminal.answer("Which model?", ENTER).await;
+    terminal.answer("Fetch it?", "n\r").await;
+    // Back where another provider can be chosen.
+    terminal.answer("Where should answers come from?", "\u{3}").await;
+    assert_ne!(terminal.ended().await, 0);
+    assert!(!product.home().join("models").exists());
 }

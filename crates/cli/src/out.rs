@@ -73,6 +73,17 @@ impl Out {
         }
     }
 
+    /// What is going on, in one line that the next one replaces. `None`: it is over. Only a terminal shows it.
+    pub(crate) fn progress(&self, text: Option<&str>) {
+        if self.quiet || !std::io::stderr().is_terminal() {
+            return;
+        }
+        let line = cut(text.unwrap_or_default(), self.width.saturating_sub(1));
+        let mut err = std::io::stderr().lock();
+        let _ = write!(err, "\r\u{1b}[K{line}");
+        let _ = err.flush();
+    }
+
     /// A warning, on standard error, quiet or not.
     pub(crate) fn warn(&self, text: &str) {
         let _ = writeln!(std::io::stderr().lock(), "{} {}", self.err_paint(Tone::Warn, "warning:"), printable(text));

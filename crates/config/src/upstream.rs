@@ -13,7 +13,7 @@ use crate::{AuthMethod, Config, LlmDialect, Secret};
 pub struct Upstream {
     /// The id of its preset.
     pub provider: String,
-    /// The base of its endpoints, with version path and without a slash at the end.
+    /// The base of its endpoints, with version path and without a slash at the end; empty for the built-in model.
     pub base_url: String,
     /// The dialect there: `openai-chat`, `openai-responses` or `anthropic-messages`.
     pub dialect: &'static str,
@@ -56,6 +56,9 @@ pub struct NotConfigured {
     /// What to do about it.
     pub todo: String,
 }
+
+/// The preset of the model inside MetaClaw.
+const BUILTIN: &str = "builtin";
 
 static NO_MODELS: BTreeMap<String, String> = BTreeMap::new();
 
@@ -135,6 +138,12 @@ impl Config {
 }
 
 impl Upstream {
+    /// Answers come from the model inside MetaClaw; there is no address.
+    #[must_use]
+    pub fn is_builtin(&self) -> bool {
+        self.provider == BUILTIN
+    }
+
     /// The model to send for the one that was asked for: an entry of `llm.model_map`, else `llm.model_id`, else the
     /// name itself. `None` if there is neither.
     #[must_use]
@@ -188,6 +197,22 @@ fn describe(from: &Described<'_>) -> Result<Upstream, NotConfigured> {
             key: provider_key,
             what: format!("provider {}", from.provider),
             todo: later.clone(),
+        });
+    }
+    if let Some(preset) = named.filter(|preset| preset.id == BUILTIN) {
+        // It has no address: what stands in llm.api_base is an earlier provider's.
+        return Ok(Upstream {
+            provider: preset.id.clone(),
+            base_url: String::new(),
+            dialect: "openai-chat",
+            also: Vec::new(),
+            credentials: Credentials::None,
+            model_id: from.model_id.trim().to_owned(),
+            model_map: BTreeMap::new(),
+            quirks: preset.quirks.clone(),
+            headers: Vec::new(),
+            local: true,
+            models: &NO_MODELS,
         });
     }
     let base_text = match (from.api_base.is_empty(), named) {

@@ -95,7 +95,7 @@ fn every_preset_is_complete() {
     }
     for preset in presets() {
         assert!(["openai-chat", "openai-responses", "anthropic-messages"].contains(&preset.dialect.as_str()));
-        if preset.later.is_some() || preset.id == "custom" {
+        if preset.later.is_some() || preset.id == "custom" || preset.id == "builtin" {
             continue;
         }
         let base = BaseUrl::parse(&preset.api_base).unwrap();
@@ -180,7 +180,6 @@ fn the_dialect_can_be_chosen() {
 #[rstest]
 #[case("", "llm.api_base")]
 #[case("provider: kimi", "llm.api_key")]
-#[case("provider: builtin", "llm.provider")]
 #[case("provider: openai-codex", "llm.provider")]
 #[case("provider: anthropic, auth_method: oauth_token", "llm.auth_method")]
 #[case("provider: kimi, api_key: 'env:X'", "llm.api_key")]
@@ -188,6 +187,16 @@ fn what_is_missing_is_said_with_what_to_do(#[case] llm: &str, #[case] key: &str)
     let error = upstream(llm).unwrap_err();
     assert_eq!(error.key, key);
     assert!(error.to_string().len() > 20);
+}
+
+#[test]
+fn the_built_in_model_needs_neither_address_nor_key_and_ignores_those_of_others() {
+    for llm in ["provider: builtin", "provider: builtin, api_base: 'https://api.moonshot.cn/v1', api_key: k"] {
+        let up = upstream(llm).unwrap();
+        assert!(up.is_builtin() && up.local);
+        assert_eq!((up.base_url.as_str(), up.dialect, &up.credentials), ("", "openai-chat", &Credentials::None));
+    }
+    assert!(!upstream("provider: ollama").unwrap().is_builtin());
 }
 
 #[test]

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use crate::Clock;
 use crate::api::{Code, ConfigFinding, Problem, findings};
 use crate::files::{Files, config_now};
+use crate::local::Local;
 use crate::run::Run;
 use crate::watch::{Mark, mark};
 
@@ -100,6 +101,7 @@ pub(crate) struct Inner {
     pub reading: ArcSwap<Reading>,
     pub library: OnceLock<Arc<skills::Library>>,
     pub journal: OnceCell<Option<Store>>,
+    pub local: Arc<Local>,
     /// The database opened for writing, where no service runs.
     pub writable: OnceCell<Store>,
     pub run: Option<Arc<Run>>,
@@ -120,6 +122,7 @@ impl Core {
         };
         // Where the last run wrote it.
         let log = crate::lock::last(&home.lock_path()).and_then(|last| last.log).unwrap_or_else(|| home.log_path());
+        let local = Arc::new(Local::new(&home, &reading.loaded.config, &clock));
         Self(Arc::new(Inner {
             home,
             config_path,
@@ -129,6 +132,7 @@ impl Core {
             reading: ArcSwap::from_pointee(reading),
             library: OnceLock::new(),
             journal: OnceCell::new(),
+            local,
             writable: OnceCell::new(),
             run: None,
             changing: Mutex::new(()),
@@ -195,6 +199,11 @@ impl Core {
             Ok(Some(store))
         };
         Ok(self.0.journal.get_or_try_init(open).await.map_err(crate::api::store_problem)?.as_ref())
+    }
+
+    /// The model inside MetaClaw.
+    pub(crate) fn local(&self) -> &Local {
+        &self.0.local
     }
 
     /// The skill library, read on first use.

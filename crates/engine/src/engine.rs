@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 use crate::bus::Bus;
 use crate::core::{Core, End, Inner, Overrides, Reading};
 use crate::files::Files;
+use crate::local::Local;
 use crate::lock::{Asked, Holder, HomeLock, LockError};
 use crate::logs::LogControl;
 use crate::remember::{self, Memories};
@@ -191,6 +192,7 @@ impl Engine {
         let bus = Bus::start(store.clone(), Arc::clone(&clock), &tasks, cancel.clone());
         let hop = proxy::new_hop(&*clock);
         let (end, ended) = watch::channel(None);
+        let local = Arc::new(Local::new(&home, &config, &clock));
         let run = Arc::new(Run {
             bus: bus.clone(),
             control: Lifeline::new(),
@@ -205,10 +207,11 @@ impl Engine {
                 ..proxy::Settings::from_config(&config)
             })),
             skills: Arc::new(ArcSwap::from_pointee(proxy::SkillSettings::from_config(&config))),
-            upstream: Arc::new(ArcSwap::from_pointee(proxy::route(&config, &http, &hop))),
+            upstream: Arc::new(ArcSwap::from_pointee(proxy::route(&config, &http, &hop, &local.built_in))),
             memories: Arc::new(Memories::new(store.clone(), &config)),
             agents: OnceLock::new(),
             http,
+            local: Arc::clone(&local),
             hop: Arc::clone(&hop),
             log: options.log.clone(),
             end,
@@ -224,6 +227,7 @@ impl Engine {
             reading: ArcSwap::from_pointee(reading),
             library: OnceLock::from(Arc::new(library)),
             journal: OnceCell::new_with(Some(Some(store.clone()))),
+            local,
             writable: OnceCell::new(),
             run: Some(Arc::clone(&run)),
             changing: Mutex::new(()),
@@ -350,7 +354,7 @@ impl Engine {
         let (core, http) = (self.core.clone(), self.run.http.clone());
         Box::new(move |text| {
             let (core, http) = (core.clone(), http.clone());
-            Box::pin(async move { crate::provider::ask_for_json(&core.config(), &http, &text).await })
+            Box::pin(async move { crate::provider::ask_for_json(&core, &http, &text).await })
         })
     }
 
@@ -406,6 +410,10 @@ impl Engine {
     async fn close(self) {
         self.agent.quit.cancel();
         self.agent.kill.cancel();
+        // The built-in model ends its answer first: the turn of it is still recorded.
+        if tokio::time::timeout(CLOSE, self.core.local().close()).await.is_err() {
+            tracing::warn!("the built-in model did not end in time");
+        }
         self.proxy_cancel.cancel();
         self.proxy_tasks.close();
         if tokio::time::timeout(RECORD, self.proxy_tasks.wait()).await.is_err() {

@@ -12,6 +12,7 @@ mod doors;
 mod engine;
 mod files;
 pub mod health;
+mod local;
 pub mod lock;
 pub mod logs;
 mod memory_import;

@@ -23,17 +23,22 @@ const PATIENCE: Duration = Duration::from_secs(45);
 /// Longest answer of a test that is read.
 const LONGEST: usize = 1 << 20;
 /// What the model is asked.
-const QUESTION: &str = "Reply with one word: ready";
+const READY: Prompt<'_> = Prompt { text: "Reply with one word: ready", tokens: 256, json: false };
 
 /// Asks a provider for its models and, unless told not to, for one word.
 pub(crate) async fn test(core: &Core, asked: &ProviderTest) -> Result<ProviderReport, Problem> {
     let config = described(core, asked)?;
-    ask(&config, asked.models_only, asked.api_key.is_some()).await
+    ask(core, &config, asked.models_only, asked.api_key.is_some()).await
 }
 
 /// Asks the provider of these settings. `own_key`: the person gave a key for the test, so one is at hand even where the
 /// agents' own credentials are passed on.
-pub(crate) async fn ask(config: &Config, models_only: bool, own_key: bool) -> Result<ProviderReport, Problem> {
+pub(crate) async fn ask(
+    core: &Core,
+    config: &Config,
+    models_only: bool,
+    own_key: bool,
+) -> Result<ProviderReport, Problem> {
     let upstream = config.upstream().map_err(|error| {
         Problem::new(Code::NotConfigured, format!("{}.", capital(&error.what))).hint(capital(&error.todo))
     })?;
@@ -47,6 +52,9 @@ pub(crate) async fn ask(config: &Config, models_only: bool, own_key: bool) -> Re
             base_url: upstream.base_url,
             ..ProviderReport::default()
         });
+    }
+    if upstream.is_builtin() {
+        return Ok(built_in(core, upstream, models_only).await);
     }
     let client = crate::http_client(config)?;
     let mut report = ProviderReport { base_url: upstream.base_url.clone(), ..ProviderReport::default() };
@@ -86,8 +94,10 @@ pub(crate) async fn ask(config: &Config, models_only: bool, own_key: bool) -> Re
         return Ok(report);
     };
     let begun = Instant::now();
-    let called = call(upstream, client, &model, &Prompt { text: QUESTION, tokens: 256, json: false }).await;
-    let called = called.map(|words| words.chars().take(200).collect());
+    let called = match of_http(upstream, client) {
+        Ok(provider) => call(&provider, &model, &READY).await.map(|words| words.chars().take(200).collect()),
+        Err(failure) => Err(failure),
+    };
     report.took_ms = Some(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
     report.model = Some(model.clone());
     match called {
@@ -102,6 +112,49 @@ pub(crate) async fn ask(config: &Config, models_only: bool, own_key: bool) -> Re
         }
     }
     Ok(report)
+}
+
+/// The models on the shelf, and one word of the one that would answer.
+async fn built_in(core: &Core, upstream: Upstream, models_only: bool) -> ProviderReport {
+    let shelf = core.local().shelf();
+    let models = shelf.kept().unwrap_or_default().into_iter().map(|kept| kept.id).collect();
+    let mut report = ProviderReport { models, ..ProviderReport::default() };
+    let Some(kept) = shelf.find(&upstream.model_id) else {
+        report.message = match upstream.model_id.as_str() {
+            "" => "No model has been fetched yet. See what there is: metaclaw models list".to_owned(),
+            id => format!("The model {id} is not on this computer. Fetch it: metaclaw models fetch {id}"),
+        };
+        return report;
+    };
+    report.model = Some(kept.id.clone());
+    if models_only {
+        report.ok = true;
+        report.message = format!("{} is on this computer.", kept.id);
+        return report;
+    }
+    let begun = Instant::now();
+    let asked = match proxy::BuiltinModel::new(upstream, core.local().built_in.clone()) {
+        Ok(model) => call(&model, &kept.id, &READY).await.map(|words| words.chars().take(200).collect()),
+        Err(error) => Err(Failure { status: None, said: error.to_string() }),
+    };
+    report.took_ms = Some(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
+    if core.running().is_err() {
+        // A command line goes on without it.
+        core.local().built_in.room.leave();
+    }
+    match asked {
+        Ok(words) => {
+            report.ok = true;
+            report.message =
+                format!("The built-in model {} answered in {:.1} s.", kept.id, begun.elapsed().as_secs_f64());
+            report.words = Some(words);
+        }
+        Err(failure) => {
+            report.status = failure.status;
+            report.message = sentence(&failure.said);
+        }
+    }
+    report
 }
 
 /// The settings with what is to be tested over them. Another provider does not inherit address, key, headers or model;
@@ -208,7 +261,8 @@ struct Prompt<'a> {
 ///
 /// # Errors
 /// Why there is no answer, as a sentence.
-pub(crate) async fn ask_for_json(config: &Config, client: &reqwest::Client, text: &str) -> Result<String, String> {
+pub(crate) async fn ask_for_json(core: &Core, client: &reqwest::Client, text: &str) -> Result<String, String> {
+    let config = core.config();
     let upstream = config.upstream().map_err(|error| error.to_string())?;
     if upstream.credentials == Credentials::Caller {
         return Err("the provider is asked with each agent's own credentials".to_owned());
@@ -217,9 +271,15 @@ pub(crate) async fn ask_for_json(config: &Config, client: &reqwest::Client, text
         return Err("llm.model_id names no model".to_owned());
     }
     let model = upstream.model_id.clone();
-    let label = host(&upstream.base_url);
+    let built_in = upstream.is_builtin();
+    let label = if built_in { "the built-in model".to_owned() } else { host(&upstream.base_url) };
+    let provider: Box<dyn Model> = if built_in {
+        Box::new(proxy::BuiltinModel::new(upstream, core.local().built_in.clone()).map_err(|error| error.to_string())?)
+    } else {
+        Box::new(of_http(upstream, client.clone()).map_err(|failure| failure.said)?)
+    };
     for json in [true, false] {
-        match call(upstream.clone(), client.clone(), &model, &Prompt { text, tokens: 2048, json }).await {
+        match call(&*provider, &model, &Prompt { text, tokens: 2048, json }).await {
             // Not every server knows how to be asked for JSON.
             Err(failure) if json && matches!(failure.status, Some(400 | 422)) => {}
             Err(failure) => return Err(failure.told_of(&label, &model)),
@@ -229,18 +289,17 @@ pub(crate) async fn ask_for_json(config: &Config, client: &reqwest::Client, text
     Err("the model gave no answer".to_owned())
 }
 
-async fn call(
-    upstream: Upstream,
-    client: reqwest::Client,
-    model: &str,
-    prompt: &Prompt<'_>,
-) -> Result<String, Failure> {
-    let failed = |said: String| Failure { status: None, said };
+fn of_http(upstream: Upstream, client: reqwest::Client) -> Result<HttpModel, Failure> {
     let patience = Patience { first_byte: PATIENCE, retries: 0, first_wait: Duration::from_millis(250) };
-    let provider = HttpModel::new(upstream, client, patience, "test").map_err(|error| failed(error.to_string()))?;
+    HttpModel::new(upstream, client, patience, "test")
+        .map_err(|error| Failure { status: None, said: error.to_string() })
+}
+
+async fn call(provider: &dyn Model, model: &str, prompt: &Prompt<'_>) -> Result<String, Failure> {
+    let failed = |said: String| Failure { status: None, said };
     let dialect = provider.dialect();
     let model = provider.model_for(Some(model)).map_or_else(|| model.to_owned(), std::borrow::Cow::into_owned);
-    let body = question(dialect, &model, &provider, prompt).map_err(failed)?;
+    let body = question(dialect, &model, provider, prompt).map_err(failed)?;
     let call = Call {
         endpoint: Endpoint::Generate,
         dialect,
@@ -267,7 +326,7 @@ async fn call(
 }
 
 /// A question in the provider's dialect, with what it refuses left out.
-fn question(dialect: Dialect, model: &str, provider: &HttpModel, prompt: &Prompt<'_>) -> Result<Bytes, String> {
+fn question(dialect: Dialect, model: &str, provider: &dyn Model, prompt: &Prompt<'_>) -> Result<Bytes, String> {
     let Prompt { text, tokens, json } = *prompt;
     let mut body = match dialect {
         Dialect::Chat | Dialect::Messages => json!({

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::bus::Bus;
 use crate::core::{Core, End, Reading};
+use crate::local::Local;
 use crate::logs::LogControl;
 use crate::remember::Memories;
 use crate::serve::Lifeline;
@@ -38,6 +39,7 @@ pub(crate) struct Run {
     /// The agent port, once it is open.
     pub(crate) agents: OnceLock<Arc<proxy::Proxy>>,
     pub(crate) http: reqwest::Client,
+    pub(crate) local: Arc<Local>,
     pub(crate) hop: Arc<str>,
     pub(crate) log: LogControl,
     pub(crate) end: watch::Sender<Option<End>>,
@@ -155,7 +157,8 @@ impl Run {
         self.log.level(config.log.level.as_str());
         self.settings.store(Arc::new(settings));
         self.skills.store(Arc::new(proxy::SkillSettings::from_config(config)));
-        self.upstream.store(Arc::new(proxy::route(config, &self.http, &self.hop)));
+        self.local.configure(config);
+        self.upstream.store(Arc::new(proxy::route(config, &self.http, &self.hop, &self.local.built_in)));
         self.memories.config_read(config);
     }
 }
@@ -252,7 +255,7 @@ impl Core {
         let provider = match &upstream {
             Ok(upstream) => ProviderState {
                 id: upstream.provider.clone(),
-                base_url: Some(upstream.base_url.clone()),
+                base_url: Some(upstream.base_url.clone()).filter(|url| !url.is_empty()),
                 model: Some(upstream.model_id.clone()).filter(|model| !model.is_empty()),
                 dialect: Some(upstream.dialect.to_owned()),
                 passthrough: upstream.credentials == config::Credentials::Caller,

@@ -7,6 +7,9 @@ use serde_json::{Map, Value};
 use crate::api::{Problem, SettingChange, SetupAnswers, SetupReport, SetupState};
 use crate::core::{Core, edit_problem, typed_text};
 
+/// The answer that allows a model to be fetched.
+const FETCH: &str = "fetch_model";
+
 /// Short names that answers may use.
 const SHORT: &[(&str, &str)] = &[
     ("provider", "llm.provider"),
@@ -64,6 +67,7 @@ pub(crate) async fn answer(core: &Core, asked: SetupAnswers) -> Result<SetupRepo
     let created = text.is_none();
     let mut answers = Vec::new();
     flatten(&asked.answers, "", &mut answers);
+    let agreed = take(&mut answers, FETCH).is_some_and(|yes| yes == true || yes == "yes");
     let current = core.config();
     let edits = edits(answers, if created { None } else { Some(&current) })?;
     let before = text.unwrap_or_else(|| first_text(&**core.clock()));
@@ -80,10 +84,13 @@ pub(crate) async fn answer(core: &Core, asked: SetupAnswers) -> Result<SetupRepo
         test: None,
         missing,
     };
+    if loaded.config.upstream().is_ok_and(|upstream| upstream.is_builtin()) && !asked.dry_run {
+        have_model(core, &loaded.config, agreed).await?;
+    }
     if asked.test && report.missing.is_none() {
         // What is tested is what would be written.
         let own_key = loaded.config.llm.auth_method == AuthMethod::ApiKey;
-        let tested = crate::provider::ask(&loaded.config, false, own_key).await?;
+        let tested = crate::provider::ask(core, &loaded.config, false, own_key).await?;
         let ok = tested.ok;
         report.test = Some(tested);
         if !ok {
@@ -102,6 +109,39 @@ pub(crate) async fn answer(core: &Core, asked: SetupAnswers) -> Result<SetupRepo
     core.reload(&named.iter().map(String::as_str).collect::<Vec<_>>()).await;
     report.written = true;
     Ok(report)
+}
+
+/// Has the built-in provider's model here, fetched if that was agreed to.
+async fn have_model(core: &Core, config: &Config, agreed: bool) -> Result<(), Problem> {
+    let id = config.llm.model_id.as_str();
+    if core.local().shelf().find(id).is_some() {
+        return Ok(());
+    }
+    let offer = match builtin::offer(id) {
+        Some(offer) => offer,
+        None if id.is_empty() => {
+            return Err(Problem::invalid("The built-in provider has no model yet.")
+                .hint("Answer `model` with an id from `metaclaw models list`, or with the path of a GGUF file."));
+        }
+        None => {
+            return Err(Problem::invalid(format!("There is no model {id}."))
+                .hint("Answer `model` with an id from `metaclaw models list`, or with the path of a GGUF file."));
+        }
+    };
+    if !agreed {
+        return Err(Problem::invalid(format!("{}. Nothing is fetched without a yes.", crate::local::terms(offer)))
+            .hint(format!("Say yes: add the answer {FETCH}: yes")));
+    }
+    crate::api::models::begin(core, id, true)?;
+    match core.local().fetched().await.and_then(|state| crate::local::failed(&state)) {
+        Some(problem) => Err(problem),
+        None => Ok(()),
+    }
+}
+
+fn take(answers: &mut Vec<(String, Value)>, name: &str) -> Option<Value> {
+    let at = answers.iter().position(|(key, _)| key == name)?;
+    Some(answers.remove(at).1)
 }
 
 /// A new file with nothing chosen yet, but with a key for the proxy.

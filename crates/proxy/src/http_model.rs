@@ -15,6 +15,7 @@ use dialect::{Dialect, Quirks};
 use futures::StreamExt;
 use reqwest::Url;
 
+use crate::builtin_model::{BuiltIn, BuiltinModel};
 use crate::headers::HOP_HEADER;
 use crate::model::{BodyError, Call, Endpoint, Model, ModelError, Reply, Route};
 
@@ -68,9 +69,12 @@ pub struct BadUpstream {
 ///
 /// # Errors
 /// The text to show to agents and users.
-pub fn route(config: &Config, client: &reqwest::Client, hop: &str) -> crate::Upstream {
+pub fn route(config: &Config, client: &reqwest::Client, hop: &str, built_in: &BuiltIn) -> crate::Upstream {
     let patience = HttpModel::patience(config);
-    let build = |upstream| -> Result<Arc<dyn Model>, String> {
+    let build = |upstream: Upstream| -> Result<Arc<dyn Model>, String> {
+        if upstream.is_builtin() {
+            return Ok(Arc::new(BuiltinModel::new(upstream, built_in.clone()).map_err(|e| e.to_string())?));
+        }
         let model = HttpModel::new(upstream, client.clone(), patience, hop).map_err(|e| e.to_string())?;
         Ok(Arc::new(model))
     };

@@ -4,6 +4,7 @@
 
 mod background;
 mod blocks;
+mod builtin_model;
 mod clock;
 mod conceal;
 mod conversation;
@@ -38,6 +39,7 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use builtin_model::{BuiltIn, BuiltinModel, Outside};
 pub use clock::{Clock, SystemClock};
 pub use config::Placement;
 pub use converse::{SESSION_HEADER, TURN_HEADER, WARNING_HEADER};

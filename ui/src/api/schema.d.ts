@@ -352,6 +352,58 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The models that are here and those that can be fetched. */
+        get: operations["models"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/models/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Removes a model's file. */
+        delete: operations["modelRemove"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/models/fetch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Begins to fetch a model, after a yes. Progress stands in the list of models. */
+        post: operations["modelFetch"];
+        /** Calls off the fetch under way. What has come stays for the next time. */
+        delete: operations["modelFetchCancel"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/providers": {
         parameters: {
             query?: never;
@@ -818,6 +870,41 @@ export interface components {
             /** @description What: `service_started`, `config_changed`, `turn_finished`, … */
             kind: string;
         };
+        /** @description A yes to a fetch. */
+        FetchOrder: {
+            /** @description The person was shown name, size, source and licence and said yes. Without that nothing is fetched. */
+            agreed?: boolean;
+            /** @description The offer. */
+            id: string;
+        };
+        /**
+         * @description What a fetch is doing.
+         * @enum {string}
+         */
+        FetchStage: "download" | "unpack";
+        /** @description A fetch. */
+        FetchState: {
+            /**
+             * Format: int64
+             * @description Bytes so far.
+             */
+            done: number;
+            /** @description The offer. */
+            id: string;
+            /** @description Why it failed. */
+            problem?: string | null;
+            /** @description It is under way. */
+            running: boolean;
+            /** @description Where it comes from. */
+            source: string;
+            /** @description What it is doing, or did last. */
+            stage: components["schemas"]["FetchStage"];
+            /**
+             * Format: int64
+             * @description Bytes in all.
+             */
+            total: number;
+        };
         /**
          * @description How a check ended.
          * @enum {string}
@@ -829,6 +916,20 @@ export interface components {
             name: string;
             /** @description Value. */
             value: string;
+        };
+        /** @description A model on this machine. */
+        KeptModel: {
+            /** @description Its file. */
+            file: string;
+            /** @description What stands in `llm.model_id`. */
+            id: string;
+            /** @description The configuration asks for it. */
+            in_use: boolean;
+            /**
+             * Format: int64
+             * @description Bytes.
+             */
+            size: number;
         };
         /** @description Something that is accepted but does nothing in this release. */
         Later: {
@@ -1279,6 +1380,44 @@ export interface components {
              */
             value: number;
         };
+        /** @description What became of a model. */
+        ModelChange: {
+            /** @description As a sentence. */
+            message: string;
+        };
+        /** @description A model that can be fetched. */
+        ModelOffer: {
+            /** @description What to expect of it. */
+            about: string;
+            /** @description What stands in `llm.model_id`. */
+            id: string;
+            /** @description It is on this machine already. */
+            kept: boolean;
+            /** @description Its name for people. */
+            label: string;
+            /** @description Its licence, as SPDX writes it. */
+            licence: string;
+            /**
+             * Format: int64
+             * @description Bytes of its file.
+             */
+            size: number;
+            /** @description Where it comes from, in the order in which it is tried. */
+            sources: string[];
+        };
+        /** @description The models of the built-in provider. */
+        Models: {
+            /** @description The folder they are in. */
+            dir: string;
+            fetching?: components["schemas"]["FetchState"] | null;
+            /** @description The models that are there. */
+            kept: components["schemas"]["KeptModel"][];
+            /** @description The models that can be fetched. */
+            offers: components["schemas"]["ModelOffer"][];
+            running?: components["schemas"]["RunningModel"] | null;
+            /** @description The id of the offer to take first, where that was looked for: the best whose source answers. */
+            suggested?: string | null;
+        };
         /** @description An error as every route answers it. */
         Problem: {
             /** @description What kind of problem it is. */
@@ -1365,6 +1504,23 @@ export interface components {
             models_only?: boolean;
             /** @description Id of the preset. */
             provider?: string | null;
+        };
+        /** @description What the built-in model is doing. */
+        RunningModel: {
+            /** @description The file in memory. */
+            file?: string | null;
+            /** @description `away`, `loading`, `idle` or `busy`. */
+            phase: string;
+            /**
+             * Format: double
+             * @description Tokens per second of the last answer.
+             */
+            speed?: number | null;
+            /**
+             * Format: int32
+             * @description Requests that wait behind the one that is answered.
+             */
+            waiting: number;
         };
         /**
          * @description Whether the service runs and can answer.
@@ -1471,7 +1627,8 @@ export interface components {
         SetupAnswers: {
             /**
              * @description Config keys with values, nested or dotted; or the short names `provider`, `model`, `base_url`, `api_key`, `port`,
-             *     `host`, `agent`, `skills`. Keys that are not named stay as they are.
+             *     `host`, `agent`, `skills`. Keys that are not named stay as they are. `fetch_model: yes` agrees to the download of
+             *     a model that the built-in provider lacks.
              */
             answers: Record<string, unknown>;
             /** @description Only say what would change. */
@@ -2661,6 +2818,124 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MemoryStats"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    models: {
+        parameters: {
+            query?: {
+                /** @description See whether the hub answers, to say which offer to take. Takes up to four seconds. */
+                look?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Models"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    modelRemove: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The model */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelChange"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    modelFetch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FetchOrder"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FetchState"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    modelFetchCancel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelChange"];
                 };
             };
             default: {

@@ -31,11 +31,18 @@ class Setup {
   readonly state = new Loaded<Schemas["SetupState"]>();
   readonly providers = new Loaded<Schemas["Provider"][]>();
   readonly local = new Loaded<Schemas["LocalServer"][]>();
+  /** The models that MetaClaw runs itself: those that are here, and those that can be fetched. */
+  readonly models = new Loaded<Schemas["Models"]>();
   readonly test = new Loaded<Schemas["ProviderReport"]>();
+  readonly ordered = new Loaded<Schemas["FetchState"]>();
   readonly written = new Loaded<Schemas["SetupReport"]>();
 
   readonly preset = $derived(this.providers.value?.find((one) => one.id === this.provider));
   readonly found = $derived(this.local.value?.find((one) => one.provider === this.provider));
+  readonly offer = $derived(this.provider === "builtin" ? this.models.value?.offers.find((one) => one.id === this.model) : undefined);
+  /** The built-in model is chosen and here. */
+  readonly boxed = $derived(this.provider === "builtin" && (this.models.value?.kept ?? []).some((one) => one.id === this.model));
+  readonly fetching = $derived(this.models.value?.fetching?.running === true ? this.models.value.fetching : undefined);
   readonly needsKey = $derived(this.preset ? !this.preset.local : this.provider === "custom");
 
   constructor() {
@@ -83,7 +90,34 @@ class Setup {
   }
 
   async look(): Promise<void> {
-    await this.local.read(() => get(api.GET("/api/v1/providers/local")));
+    await Promise.all([
+      this.local.read(() => get(api.GET("/api/v1/providers/local"))),
+      this.models.read(() => get(api.GET("/api/v1/models", { params: { query: { look: false } } }))),
+    ]);
+    if (this.fetching) void this.#follow();
+  }
+
+  /** The model inside MetaClaw, to try it without a key. */
+  tryOut(model: string): void {
+    this.choose("builtin");
+    this.model = model;
+    this.test.clear();
+    this.keep();
+  }
+
+  /** Fetches the chosen model. Called by the button that says what comes, and by nothing else. */
+  async fetchModel(): Promise<void> {
+    const id = this.model;
+    const begun = await this.ordered.read(() => get(api.POST("/api/v1/models/fetch", { body: { id, agreed: true } })));
+    if (begun) await this.#follow();
+  }
+
+  async #follow(): Promise<void> {
+    for (;;) {
+      const models = await this.models.read(() => get(api.GET("/api/v1/models", { params: { query: { look: false } } })));
+      if (!models?.fetching?.running) return;
+      await new Promise((done) => setTimeout(done, 400));
+    }
   }
 
   choose(provider: string): void {

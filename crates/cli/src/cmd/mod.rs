@@ -2,8 +2,10 @@
 
 pub(crate) mod config;
 pub(crate) mod doctor;
+mod first_turn;
 pub(crate) mod logs;
 pub(crate) mod memory;
+pub(crate) mod models;
 pub(crate) mod restart;
 pub(crate) mod sessions;
 pub(crate) mod setup;

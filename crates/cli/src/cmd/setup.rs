@@ -27,12 +27,14 @@ pub(crate) async fn run(ctx: &Ctx, args: Setup) -> Result<ExitCode, Fail> {
     };
     let api = ctx.api().await?;
     // The wizard has made its test call already.
-    let test = !args.no_test && (args.answers.is_some() || args.non_interactive);
+    let built_in = ["provider", "llm.provider"].iter().any(|key| answers.get(*key).is_some_and(|it| it == "builtin"));
+    let test = !args.no_test && (args.answers.is_some() || args.non_interactive || built_in);
     if test {
         ctx.out.note("Asking the provider for one word…");
     }
     let body = SetupAnswers { answers, dry_run: args.dry_run, test };
-    let report: SetupReport = api.call(Method::POST, "/api/v1/setup", Some(&body)).await?;
+    let call = api.call(Method::POST, "/api/v1/setup", Some(&body));
+    let report: SetupReport = super::models::while_fetching(ctx, &api, call).await?;
     if ctx.out.json {
         ctx.out.value(&report);
     } else {

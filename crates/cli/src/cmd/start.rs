@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
-use engine::api::{ServiceState, Status};
+use engine::api::{Models, ServiceState, SetupAnswers, SetupReport, SetupState, Status};
 use engine::client::Client;
 use engine::{Engine, Overrides, StartError, StartOptions, lock, logs};
 use tokio::signal::unix::{SignalKind, signal};
@@ -18,6 +18,8 @@ use crate::exit::{Exit, Fail, io};
 
 /// How long a detached service may take to answer.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// The smallest of the models that are offered: it is here in a minute.
+const TRY_MODEL: &str = "smollm2-135m-instruct";
 /// How often it is asked.
 const PAUSE: Duration = Duration::from_millis(15);
 
@@ -40,12 +42,41 @@ pub(crate) async fn run(ctx: &Ctx, args: Start) -> Result<ExitCode, Fail> {
         return Err(held(holder.as_ref()));
     }
     let asks = std::io::stdin().is_terminal() && std::io::stderr().is_terminal() && !ctx.out.json;
-    if asks && !ctx.config_path().exists() {
+    let asked = asks && !args.try_it && !ctx.config_path().exists();
+    if asked {
         ctx.out.note("No config yet, so first a few questions.");
         let setup = Setup { non_interactive: false, answers: None, no_test: false, dry_run: false, config: None };
         Box::pin(super::setup::run(ctx, setup)).await?;
     }
+    let mut args = args;
+    if args.try_it {
+        try_out(ctx).await?;
+    } else if asked {
+        // Who has just chosen the built-in model wants to see it.
+        let state: SetupState = ctx.api().await?.get("/api/v1/setup").await?;
+        args.try_it = state.configured && state.provider.as_deref() == Some("builtin");
+    }
     if args.daemon { detach(ctx, &args).await } else { serve(ctx, &args).await }
+}
+
+/// Sets up the built-in model, and memory, where no provider is set up. `--try` is the yes to the download; what it
+/// fetches stands in its help, and is told.
+async fn try_out(ctx: &Ctx) -> Result<(), Fail> {
+    let state: SetupState = ctx.api().await?.get("/api/v1/setup").await?;
+    if state.configured {
+        return Ok(());
+    }
+    let api = ctx.api().await?;
+    let models: Models = api.get("/api/v1/models").await?;
+    if let Some(offer) = models.offers.iter().find(|offer| offer.id == TRY_MODEL && !offer.kept) {
+        ctx.out.note(&format!("No provider is set up. To try MetaClaw without one: {}", super::models::terms(offer)));
+    }
+    let answers = serde_json::json!({ "provider": "builtin", "model": TRY_MODEL, "fetch_model": true, "memory": true });
+    let serde_json::Value::Object(answers) = answers else { return Ok(()) };
+    let body = SetupAnswers { answers, dry_run: false, test: false };
+    let call = api.call(http::Method::POST, "/api/v1/setup", Some(&body));
+    let _: SetupReport = super::models::while_fetching(ctx, &api, call).await?;
+    Ok(())
 }
 
 /// Serves in this process until a signal or the control API ends it.
@@ -58,6 +89,7 @@ async fn serve(ctx: &Ctx, args: &Start) -> Result<ExitCode, Fail> {
         .map_err(|error| io(&format!("The log {} cannot be opened", log_file.display()), &error))?;
     let stream = |kind| signal(kind).map_err(|error| Fail::failed(format!("Signals cannot be heard: {error}.")));
     let (mut interrupt, mut terminate) = (stream(SignalKind::interrupt())?, stream(SignalKind::terminate())?);
+    let mut first = true;
     loop {
         let options = StartOptions {
             config: ctx.config.clone(),
@@ -77,10 +109,27 @@ async fn serve(ctx: &Ctx, args: &Start) -> Result<ExitCode, Fail> {
         if !args.detached {
             greet(ctx, &engine.status());
         }
-        let end = tokio::select! {
-            end = engine.ended() => end,
-            _ = interrupt.recv() => engine::End::Stop,
-            _ = terminate.recv() => engine::End::Stop,
+        let mut stopped = None;
+        if first && args.try_it && !args.detached && !ctx.out.json {
+            let status = engine.status();
+            tokio::select! {
+                shown = super::first_turn::run(ctx, &status) => {
+                    if let Err(fail) = shown {
+                        ctx.out.fail(&fail);
+                    }
+                }
+                _ = interrupt.recv() => stopped = Some(engine::End::Stop),
+                _ = terminate.recv() => stopped = Some(engine::End::Stop),
+            }
+        }
+        first = false;
+        let end = match stopped {
+            Some(end) => end,
+            None => tokio::select! {
+                end = engine.ended() => end,
+                _ = interrupt.recv() => engine::End::Stop,
+                _ = terminate.recv() => engine::End::Stop,
+            },
         };
         if !args.detached && end == engine::End::Stop {
             ctx.out.note("Stopping; running answers are finished first. Ctrl-C again ends at once.");
@@ -206,6 +255,9 @@ async fn detach(ctx: &Ctx, args: &Start) -> Result<ExitCode, Fail> {
     ]);
     for note in hints(&status) {
         ctx.out.note(&note);
+    }
+    if args.try_it {
+        super::first_turn::run(ctx, &status).await?;
     }
     Ok(ExitCode::SUCCESS)
 }

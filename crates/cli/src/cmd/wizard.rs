@@ -1,7 +1,7 @@
 //! The questions of `metaclaw setup`, one step after the other. Esc goes one step back, Ctrl-C ends without writing
 //! anything. What is known already is the default, so that running it again is an edit.
 
-use engine::api::{LocalServer, Provider, ProviderReport, ProviderTest, SetupState};
+use engine::api::{LocalServer, ModelOffer, Models, Provider, ProviderReport, ProviderTest, SetupState};
 use engine::client::Client;
 use http::Method;
 use inquire::{Confirm, CustomType, InquireError, Password, PasswordDisplayMode, Select, Text};
@@ -25,6 +25,8 @@ struct Chosen {
     passthrough: bool,
     models: Vec<String>,
     model: String,
+    /// The person agreed to fetch the model.
+    fetch: bool,
     preset_model: String,
     skills: bool,
     mode: &'static str,
@@ -39,6 +41,7 @@ enum Go {
     To(usize),
 }
 
+const BUILTIN: &str = "builtin";
 const PROVIDER: usize = 0;
 const KEY: usize = 1;
 
@@ -105,10 +108,13 @@ fn provider(
         };
         entries.push((format!("{}  {} ({models})", server.label, server.api_base), &server.provider, Some(server)));
     }
+    entries.push(("Try it now without a key  (a small model inside MetaClaw; not for work)".to_owned(), BUILTIN, None));
     for preset in presets.iter().filter(|p| !p.local && p.id != "custom" && p.later.is_none()) {
         entries.push((preset.label.clone(), &preset.id, None));
     }
-    for preset in presets.iter().filter(|p| p.local && !local.iter().any(|server| server.provider == p.id)) {
+    for preset in
+        presets.iter().filter(|p| p.local && p.id != BUILTIN && !local.iter().any(|server| server.provider == p.id))
+    {
         entries.push((format!("{}  (not found running)", preset.label), &preset.id, None));
     }
     entries.push(("Another OpenAI- or Anthropic-compatible address".to_owned(), "custom", None));
@@ -138,7 +144,7 @@ fn provider(
         port: chosen.port,
         ..Chosen::default()
     };
-    if preset.api_base.is_empty() {
+    if preset.api_base.is_empty() && preset.id != BUILTIN {
         let current = if same { state.api_base.as_str() } else { "" };
         let base = Text::new("Base URL:")
             .with_initial_value(current)
@@ -217,6 +223,9 @@ async fn model(ctx: &Ctx, api: &Client, chosen: &mut Chosen, test: bool) -> Resu
         ctx.out.note("Each agent's own model is used.");
         return Ok(Go::On);
     }
+    if chosen.provider == BUILTIN {
+        return built_in(ctx, api, chosen).await;
+    }
     if chosen.models.is_empty() {
         ctx.out.note(&format!("Asking {} which models it has…", chosen.label));
         let asked = ProviderTest { models_only: true, ..probe(chosen) };
@@ -254,6 +263,41 @@ async fn model(ctx: &Ctx, api: &Client, chosen: &mut Chosen, test: bool) -> Resu
         1 | 2 => Go::To(PROVIDER),
         _ => Go::On,
     })
+}
+
+/// A model that is here, or one that may be fetched. It is fetched after the last question.
+async fn built_in(ctx: &Ctx, api: &Client, chosen: &mut Chosen) -> Result<Go, InquireError> {
+    ctx.out.note("Looking where models can be had…");
+    let models: Models = match api.get("/api/v1/models?look=true").await {
+        Ok(models) => models,
+        Err(problem) => {
+            ctx.out.note(&problem.message);
+            return Ok(Go::To(PROVIDER));
+        }
+    };
+    let mut entries: Vec<(String, String, Option<&ModelOffer>)> =
+        models.kept.iter().map(|kept| (format!("{}  (here)", kept.id), kept.id.clone(), None)).collect();
+    for offer in models.offers.iter().filter(|offer| !offer.kept) {
+        let text = format!("{}  ({} to fetch; {})", offer.label, super::models::megabytes(offer.size), offer.about);
+        entries.push((text, offer.id.clone(), Some(offer)));
+    }
+    let wanted = Some(&chosen.preset_model).filter(|id| !id.is_empty()).or(models.suggested.as_ref());
+    let start = match models.kept.is_empty() {
+        true => entries.iter().position(|entry| Some(&entry.1) == wanted).unwrap_or(0),
+        false => 0,
+    };
+    let labels = entries.iter().map(|entry| entry.0.clone()).collect();
+    let picked = Select::new("Which model?", labels).with_starting_cursor(start).raw_prompt()?.index;
+    let (_, id, offer) = &entries[picked];
+    chosen.fetch = false;
+    if let Some(offer) = offer {
+        if !super::models::agreed(offer)? {
+            return Ok(Go::To(PROVIDER));
+        }
+        chosen.fetch = true;
+    }
+    chosen.model.clone_from(id);
+    Ok(Go::On)
 }
 
 fn pick_model(chosen: &Chosen) -> Result<String, InquireError> {
@@ -394,6 +438,9 @@ fn answers(chosen: &Chosen) -> Map<String, Value> {
         put("llm.api_key", json!(key));
     }
     put("llm.model_id", json!(chosen.model));
+    if chosen.fetch {
+        put("fetch_model", json!(true));
+    }
     put("skills.enabled", json!(chosen.skills));
     put("mode", json!(chosen.mode));
     put("proxy.port", json!(chosen.port));

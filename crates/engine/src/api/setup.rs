@@ -53,7 +53,8 @@ pub(super) async fn state(State(core): State<Core>) -> Result<Json<SetupState>, 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SetupAnswers {
     /// Config keys with values, nested or dotted; or the short names `provider`, `model`, `base_url`, `api_key`, `port`,
-    /// `host`, `agent`, `skills`. Keys that are not named stay as they are.
+    /// `host`, `agent`, `skills`. Keys that are not named stay as they are. `fetch_model: yes` agrees to the download of
+    /// a model that the built-in provider lacks.
     #[schema(value_type = Object)]
     pub answers: Map<String, Value>,
     /// Only say what would change.

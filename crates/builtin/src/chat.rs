@@ -1,0 +1,347 @@
+//! A request in the form of OpenAI's Chat Completions, read into what the model needs, or refused with what is wrong.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::sample::Choice;
+use crate::template::{Conversation, Template};
+
+/// Longest answer where the request names no limit. Small models do not always find an end.
+const LONGEST_ANSWER: usize = 2048;
+/// What is answered with where the request says nothing.
+const TEMPERATURE: f32 = 0.6;
+const TOP_P: f32 = 0.9;
+
+/// A request that is not answered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// HTTP status.
+    pub status: u16,
+    /// A word for programs.
+    pub code: &'static str,
+    /// For people: what is wrong and what to do.
+    pub message: String,
+}
+
+impl Refusal {
+    pub(crate) fn bad(code: &'static str, message: impl Into<String>) -> Self {
+        Self { status: 400, code, message: message.into() }
+    }
+
+    /// The error as Chat Completions writes it.
+    #[must_use]
+    pub fn body(&self) -> Vec<u8> {
+        let kind = match self.status {
+            400 => "invalid_request_error",
+            429 => "rate_limit_error",
+            _ => "server_error",
+        };
+        json!({"error": {"message": self.message, "type": kind, "code": self.code, "param": null}})
+            .to_string()
+            .into_bytes()
+    }
+}
+
+/// The request as it comes.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Wire {
+    messages: Vec<Message>,
+    #[serde(default)]
+    tools: Option<Vec<Value>>,
+    #[serde(default)]
+    tool_choice: Option<Value>,
+    #[serde(default)]
+    pub(crate) stream: Option<bool>,
+    #[serde(default)]
+    stream_options: Option<StreamOptions>,
+    #[serde(default)]
+    max_tokens: Option<usize>,
+    #[serde(default)]
+    max_completion_tokens: Option<usize>,
+    #[serde(default)]
+    temperature: Option<f32>,
+    #[serde(default)]
+    top_p: Option<f32>,
+    #[serde(default)]
+    top_k: Option<usize>,
+    #[serde(default)]
+    min_p: Option<f32>,
+    #[serde(default)]
+    seed: Option<i64>,
+    #[serde(default)]
+    presence_penalty: Option<f32>,
+    #[serde(default)]
+    frequency_penalty: Option<f32>,
+    #[serde(default)]
+    stop: Option<Stop>,
+    #[serde(default)]
+    logprobs: Option<bool>,
+    #[serde(default)]
+    top_logprobs: Option<usize>,
+    #[serde(default)]
+    n: Option<u32>,
+    #[serde(default)]
+    chat_template_kwargs: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct StreamOptions {
+    #[serde(default)]
+    include_usage: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Stop {
+    One(String),
+    Many(Vec<String>),
+}
+
+#[derive(Debug, Deserialize)]
+struct Message {
+    role: String,
+    #[serde(default)]
+    content: Option<Content>,
+    #[serde(default)]
+    tool_calls: Option<Vec<Value>>,
+    #[serde(default)]
+    tool_call_id: Option<String>,
+    #[serde(default)]
+    name: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Content {
+    Text(String),
+    Parts(Vec<Part>),
+}
+
+#[derive(Debug, Deserialize)]
+struct Part {
+    #[serde(rename = "type", default)]
+    kind: String,
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    refusal: Option<String>,
+}
+
+/// A request as the model takes it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Wishes {
+    pub(crate) stream: bool,
+    pub(crate) usage: bool,
+    pub(crate) longest: Option<usize>,
+    pub(crate) choice: Choice,
+    pub(crate) stops: Vec<String>,
+    /// Likelihoods, with this many alternatives.
+    pub(crate) logprobs: Option<usize>,
+}
+
+impl Wire {
+    /// Reads a body.
+    pub(crate) fn read(body: &[u8]) -> Result<Self, Refusal> {
+        let wire: Self = serde_json::from_slice(body)
+            .map_err(|error| Refusal::bad("invalid_request", format!("The request cannot be read: {error}.")))?;
+        if wire.messages.is_empty() {
+            return Err(Refusal::bad("invalid_request", "The request has no messages."));
+        }
+        if wire.n.is_some_and(|n| n != 1) {
+            return Err(Refusal::bad("unsupported", "The built-in model gives one answer; leave n at 1."));
+        }
+        if wire.top_logprobs.is_some_and(|most| most > 20) {
+            return Err(Refusal::bad("invalid_request", "top_logprobs is at most 20."));
+        }
+        if wire.temperature.is_some_and(|t| !(0.0..=2.0).contains(&t)) {
+            return Err(Refusal::bad("invalid_request", "temperature lies between 0 and 2."));
+        }
+        Ok(wire)
+    }
+
+    /// How it is to be answered. `seed` is taken where it names none.
+    pub(crate) fn wishes(&self, stream: bool, seed: u64) -> Wishes {
+        let stops = match &self.stop {
+            None => Vec::new(),
+            Some(Stop::One(stop)) => vec![stop.clone()],
+            Some(Stop::Many(stops)) => stops.clone(),
+        };
+        Wishes {
+            stream: self.stream.unwrap_or(stream),
+            usage: self.stream_options.as_ref().and_then(|options| options.include_usage).unwrap_or(false),
+            longest: self.max_completion_tokens.or(self.max_tokens),
+            choice: Choice {
+                temperature: self.temperature.unwrap_or(TEMPERATURE),
+                top_p: self.top_p.unwrap_or(TOP_P).clamp(0.0, 1.0),
+                top_k: self.top_k.unwrap_or(0),
+                min_p: self.min_p.unwrap_or(0.0).clamp(0.0, 1.0),
+                presence: self.presence_penalty.unwrap_or(0.0),
+                frequency: self.frequency_penalty.unwrap_or(0.0),
+                seed: self.seed.map_or(seed, |seed| seed as u64),
+            },
+            stops: stops.into_iter().filter(|stop| !stop.is_empty()).collect(),
+            logprobs: self.logprobs.unwrap_or(false).then(|| self.top_logprobs.unwrap_or(0)),
+        }
+    }
+
+    /// There are tools that the model is to see.
+    pub(crate) fn has_tools(&self) -> bool {
+        self.tools.as_ref().is_some_and(|tools| !tools.is_empty())
+            && self.tool_choice.as_ref().is_none_or(|choice| choice != "none")
+    }
+
+    /// The conversation as the template takes it.
+    pub(crate) fn conversation(&self, template: &Template) -> Result<Conversation, Refusal> {
+        let thinks = self
+            .chat_template_kwargs
+            .as_ref()
+            .and_then(|options| options.get("enable_thinking")?.as_bool())
+            .unwrap_or(false);
+        let messages =
+            self.messages.iter().map(|message| message.shown(template.takes_tools)).collect::<Result<_, _>>()?;
+        let tools = match (&self.tools, self.has_tools() && template.takes_tools) {
+            (Some(tools), true) => tools.clone(),
+            _ => Vec::new(),
+        };
+        Ok(Conversation { messages, tools, thinks })
+    }
+}
+
+impl Wishes {
+    /// The longest answer that fits, for a prompt of so many tokens in a context of so many.
+    pub(crate) fn room(&self, prompt: usize, context: usize) -> Result<usize, Refusal> {
+        let left = context.saturating_sub(prompt);
+        if left == 0 {
+            return Err(Refusal::bad(
+                "context_length_exceeded",
+                format!(
+                    "The conversation is {prompt} tokens long and the built-in model's context has {context}. \
+                     Begin a new conversation, allow more where the model was trained for it \
+                     (builtin.context_tokens), or choose a provider with a longer context: metaclaw setup"
+                ),
+            ));
+        }
+        Ok(left.min(self.longest.unwrap_or(LONGEST_ANSWER)).max(1))
+    }
+}
+
+impl Message {
+    fn shown(&self, tools: bool) -> Result<Value, Refusal> {
+        let text = match &self.content {
+            None => String::new(),
+            Some(Content::Text(text)) => text.clone(),
+            Some(Content::Parts(parts)) => {
+                let mut texts = Vec::with_capacity(parts.len());
+                for part in parts {
+                    match (&part.text, &part.refusal, part.kind.as_str()) {
+                        (Some(text), _, _) | (None, Some(text), _) => texts.push(text.as_str()),
+                        (None, None, kind) => {
+                            return Err(Refusal::bad(
+                                "unsupported",
+                                format!("The built-in model reads text only, and a message holds a part \"{kind}\"."),
+                            ));
+                        }
+                    }
+                }
+                texts.join("\n")
+            }
+        };
+        let role = if self.role == "developer" { "system" } else { self.role.as_str() };
+        let calls: Vec<Value> = self.tool_calls.iter().flatten().map(call).collect();
+        if tools {
+            let mut shown = json!({"role": role, "content": text});
+            if let Value::Object(shown) = &mut shown {
+                if !calls.is_empty() {
+                    shown.insert("tool_calls".to_owned(), Value::Array(calls));
+                }
+                for (key, value) in [("tool_call_id", &self.tool_call_id), ("name", &self.name)] {
+                    if let Some(value) = value {
+                        shown.insert(key.to_owned(), Value::String(value.clone()));
+                    }
+                }
+            }
+            return Ok(shown);
+        }
+        // A template that knows no tools would drop calls and results; as words they stay.
+        let mut text = text;
+        for call in calls {
+            let function = call.get("function").unwrap_or(&call);
+            text = format!("{text}{}{function}", if text.is_empty() { "" } else { "\n" });
+        }
+        Ok(match role {
+            "tool" | "function" => json!({"role": "user", "content": format!("Tool result:\n{text}")}),
+            role => json!({"role": role, "content": text}),
+        })
+    }
+}
+
+/// A call with its arguments as an object, as templates expect them.
+fn call(call: &Value) -> Value {
+    let mut call = call.clone();
+    if let Some(Value::String(arguments)) = call.pointer("/function/arguments")
+        && let Ok(Value::Object(arguments)) = serde_json::from_str(arguments)
+        && let Some(place) = call.pointer_mut("/function/arguments")
+    {
+        *place = Value::Object(arguments);
+    }
+    call
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[expect(clippy::needless_pass_by_value, reason = "it is given a literal")]
+    fn read(body: Value) -> Result<Wire, Refusal> {
+        Wire::read(body.to_string().as_bytes())
+    }
+
+    fn shown(message: Value, tools: bool) -> Result<Value, Refusal> {
+        serde_json::from_value::<Message>(message).unwrap().shown(tools)
+    }
+
+    #[test]
+    fn wishes_are_read_and_the_seed_is_the_requests_own() {
+        let wire = read(json!({
+            "messages": [{"role": "user", "content": "x"}], "temperature": 0, "seed": 5, "stop": "END", "logprobs": true,
+            "top_logprobs": 2, "max_tokens": 9, "stream": true, "stream_options": {"include_usage": true}
+        }))
+        .unwrap();
+        let wishes = wire.wishes(false, 99);
+        assert_eq!((wishes.stream, wishes.usage, wishes.longest, wishes.logprobs), (true, true, Some(9), Some(2)));
+        assert_eq!((wishes.choice.seed, wishes.choice.temperature), (5, 0.0));
+        assert_eq!(wishes.stops, ["END"]);
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_refused_with_a_reason() {
+        assert_eq!(read(json!({"messages": []})).unwrap_err().status, 400);
+        assert_eq!(read(json!({"messages": [{"role": "user"}], "n": 2})).unwrap_err().code, "unsupported");
+        let image = json!({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]});
+        assert!(shown(image, true).unwrap_err().message.contains("image_url"));
+    }
+
+    #[test]
+    fn a_conversation_that_does_not_fit_says_how_long_it_is() {
+        let wishes = read(json!({"messages": [{"role": "user", "content": "x"}]})).unwrap().wishes(false, 0);
+        assert_eq!(wishes.room(100, 150), Ok(50));
+        assert_eq!(wishes.room(100, 8192), Ok(LONGEST_ANSWER));
+        let refusal = wishes.room(9000, 8192).unwrap_err();
+        assert_eq!(refusal.code, "context_length_exceeded");
+        assert!(refusal.message.contains("9000") && refusal.message.contains("8192"));
+    }
+
+    #[test]
+    fn tools_become_words_where_the_template_knows_none() {
+        let call = json!({"role": "assistant", "content": null, "tool_calls":
+            [{"id": "1", "type": "function", "function": {"name": "look", "arguments": "{\"at\":1}"}}]});
+        assert_eq!(
+            shown(call.clone(), false).unwrap(),
+            json!({"role": "assistant", "content": "{\"name\":\"look\",\"arguments\":{\"at\":1}}"})
+        );
+        assert_eq!(shown(call, true).unwrap()["tool_calls"][0]["function"]["arguments"]["at"], 1);
+        let result = json!({"role": "tool", "tool_call_id": "1", "content": [{"type": "text", "text": "3 files"}]});
+        assert_eq!(shown(result, false).unwrap(), json!({"role": "user", "content": "Tool result:\n3 files"}));
+    }
+}

@@ -1,0 +1,34 @@
+//! A small language model inside MetaClaw, for trying the product without a key and for testing it: GGUF weights of the
+//! Llama and Qwen families, their own tokenizer and chat template, inference on the processor. Requests and answers are
+//! those of OpenAI's Chat Completions; whoever owns a [`Room`] hands them in and out.
+
+mod act;
+mod attend;
+mod blocks;
+mod chat;
+mod dot;
+mod error;
+mod fetch;
+mod gguf;
+mod half;
+mod matrix;
+mod model;
+mod net;
+mod offers;
+mod reply;
+mod room;
+mod sample;
+mod say;
+mod shelf;
+mod split;
+mod template;
+mod vocab;
+mod wheel;
+mod wide;
+
+pub use chat::Refusal;
+pub use error::{Fault, ModelFault};
+pub use fetch::{Addresses, FetchError, Progress, Stage, fetch, fetch_client, hub_answers};
+pub use offers::{OFFERS, Offer, Source, offer};
+pub use room::{Answer, Look, Outside, Phase, Room, Settings};
+pub use shelf::{Kept, Shelf};

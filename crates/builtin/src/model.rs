@@ -1,0 +1,189 @@
+//! One loaded model: weights, vocabulary and template, and the loop that answers with them.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use tokio::time::Instant;
+
+use crate::attend::Cache;
+use crate::chat::{Refusal, Wire, Wishes};
+use crate::error::{Fault, ModelFault};
+use crate::gguf::Gguf;
+use crate::net::{BATCH, Desk, Net};
+use crate::reply::{End, Figures, Likelihood};
+use crate::sample::{Sampler, likelihoods};
+use crate::say::{Said, Speech};
+use crate::template::Template;
+use crate::vocab::Vocab;
+
+/// What of a model is needed to read a request: small, and shared with those who wait.
+#[derive(Debug)]
+pub(crate) struct Front {
+    pub(crate) stamp: Stamp,
+    pub(crate) vocab: Vocab,
+    pub(crate) template: Template,
+    /// Longest conversation with its answer, tokens.
+    pub(crate) context: usize,
+}
+
+/// A file at a moment: another one in its place is another model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) file: PathBuf,
+    length: u64,
+    changed: Option<SystemTime>,
+}
+
+impl Stamp {
+    pub(crate) fn of(file: &Path) -> Result<Self, ModelFault> {
+        let meta = std::fs::metadata(file)
+            .map_err(|error| ModelFault { file: file.to_path_buf(), fault: Fault::Io(error) })?;
+        Ok(Self { file: file.to_path_buf(), length: meta.len(), changed: meta.modified().ok() })
+    }
+}
+
+/// A conversation as tokens.
+#[derive(Debug)]
+pub(crate) struct Prompt {
+    pub(crate) tokens: Vec<u32>,
+    /// Most tokens of the answer.
+    room: usize,
+    /// The answer begins within thoughts.
+    thinking: bool,
+    /// The model was shown tools.
+    calls: bool,
+}
+
+impl Front {
+    /// Reads a request.
+    pub(crate) fn prompt(&self, wire: &Wire, wishes: &Wishes) -> Result<Prompt, Refusal> {
+        let conversation = wire.conversation(&self.template)?;
+        let text = self.template.render(&conversation, &self.vocab).map_err(|reason| {
+            Refusal::bad(
+                "invalid_request",
+                format!("The built-in model's chat template does not take this conversation: {reason}."),
+            )
+        })?;
+        let tokens = self.vocab.tokens(&text);
+        if tokens.is_empty() {
+            return Err(Refusal::bad(
+                "invalid_request",
+                "The built-in model's chat template makes no text of this conversation.",
+            ));
+        }
+        let room = wishes.room(tokens.len(), self.context)?;
+        let thinking = text.trim_end().ends_with("<think>");
+        Ok(Prompt { tokens, room, thinking, calls: !conversation.tools.is_empty() })
+    }
+}
+
+/// Something that happened while a model answered.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Said(Vec<Said>, Vec<Likelihood>),
+    Over(End, Figures),
+}
+
+/// Weights in memory, and what they have read last.
+#[derive(Debug)]
+pub(crate) struct Running {
+    net: Net,
+    cache: Cache,
+    desk: Desk,
+    /// The tokens of the cache.
+    known: Vec<u32>,
+}
+
+/// Loads a model.
+pub(crate) fn load(stamp: Stamp, context: usize) -> Result<(Running, Front), ModelFault> {
+    let file = stamp.file.clone();
+    read(stamp, context).map_err(|fault| ModelFault { file, fault })
+}
+
+fn read(stamp: Stamp, context: usize) -> Result<(Running, Front), Fault> {
+    let mut file = Gguf::open(&stamp.file)?;
+    let net = Net::load(&mut file)?;
+    let vocab = Vocab::load(&mut file)?;
+    let source = file.text("tokenizer.chat_template").map(str::to_owned);
+    let begin = vocab.begin_text(&file, "bos_token_id");
+    let end = vocab.begin_text(&file, "eos_token_id");
+    let template = Template::new(source.as_deref(), begin, end)?;
+    let context = if context == 0 { net.context } else { context.min(net.context) };
+    let cache = net.cache();
+    let running = Running { net, cache, desk: Desk::default(), known: Vec::new() };
+    Ok((running, Front { stamp, vocab, template, context }))
+}
+
+impl Running {
+    /// Answers. `tell` returns whether anybody still listens; `ended` is asked more often than that.
+    pub(crate) fn answer(
+        &mut self,
+        front: &Front,
+        prompt: &Prompt,
+        wishes: &Wishes,
+        queued_ms: f64,
+        ended: &dyn Fn() -> bool,
+        tell: &mut dyn FnMut(Step),
+    ) {
+        let begun = Instant::now();
+        // What the last conversation has in common with this one is not read again; one token always is.
+        let common = self.known.iter().zip(&prompt.tokens).take_while(|(a, b)| a == b).count();
+        let common = common.min(prompt.tokens.len() - 1);
+        self.cache.cut(common);
+        self.cache.shrink();
+        self.known.truncate(common);
+        let mut figures = Figures { prompt: prompt.tokens.len(), cached: common, queued_ms, ..Figures::default() };
+        let mut batches = prompt.tokens[common..].chunks(BATCH).peekable();
+        while let Some(batch) = batches.next() {
+            let last = batches.peek().is_none();
+            if ended() || self.net.run(batch, &mut self.cache, &mut self.desk, last, ended).is_none() {
+                return;
+            }
+            self.known.extend_from_slice(batch);
+        }
+        figures.prompt_ms = begun.elapsed().as_secs_f64() * 1000.0;
+        let begun = Instant::now();
+        let mut sampler = Sampler::new(wishes.choice.clone());
+        let mut speech = Speech::new(wishes.stops.clone(), prompt.thinking, prompt.calls);
+        let end = loop {
+            if ended() {
+                return;
+            }
+            let token = sampler.next(self.desk.scores());
+            figures.said += 1;
+            if front.vocab.ends.contains(&token) {
+                break End::Stop;
+            }
+            let told = match wishes.logprobs {
+                Some(most) => vec![self.likelihood(&front.vocab, token, most)],
+                None => Vec::new(),
+            };
+            let said = speech.push(front.vocab.says(token));
+            if !said.is_empty() || !told.is_empty() {
+                tell(Step::Said(said, told));
+            }
+            if speech.stopped {
+                break End::Stop;
+            }
+            if figures.said >= prompt.room {
+                break End::Length;
+            }
+            if self.net.run(&[token], &mut self.cache, &mut self.desk, true, ended).is_none() {
+                return;
+            }
+            self.known.push(token);
+        };
+        let rest = speech.end();
+        if !rest.is_empty() {
+            tell(Step::Said(rest, Vec::new()));
+        }
+        figures.said_ms = begun.elapsed().as_secs_f64() * 1000.0;
+        tell(Step::Over(end, figures));
+    }
+
+    fn likelihood(&mut self, vocab: &Vocab, token: u32, most: usize) -> Likelihood {
+        let (logprob, best) = likelihoods(self.desk.scores(), token, most);
+        let others = best.into_iter().map(|(token, logprob)| (vocab.written(token).to_vec(), logprob)).collect();
+        Likelihood { text: vocab.written(token).to_vec(), logprob, others }
+    }
+}

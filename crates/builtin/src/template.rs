@@ -1,0 +1,127 @@
+//! Makes one text of a conversation, by the chat template in the model's file. A template is a program of strangers: it
+//! gets a bounded number of steps and sees nothing but the conversation.
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Kwargs, Serde};
+use minijinja::{Environment, Error, ErrorKind};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::Fault;
+use crate::vocab::Vocab;
+
+/// Steps a template may take; a long conversation takes some ten thousand.
+const STEPS: u64 = 20_000_000;
+/// The form that most small models know, for files without a template.
+const PLAIN: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n\
+                     {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+/// A model's chat template.
+#[derive(Debug)]
+pub(crate) struct Template {
+    environment: Environment<'static>,
+    begin: String,
+    end: String,
+    /// It can show tools to the model.
+    pub(crate) takes_tools: bool,
+}
+
+/// What goes into a template.
+#[derive(Debug)]
+pub(crate) struct Conversation {
+    /// Role and content, and calls of tools where there are some.
+    pub(crate) messages: Vec<Value>,
+    pub(crate) tools: Vec<Value>,
+    /// The model may think before it answers.
+    pub(crate) thinks: bool,
+}
+
+impl Template {
+    /// `None`: the model has none of its own.
+    pub(crate) fn new(source: Option<&str>, begin: String, end: String) -> Result<Self, Fault> {
+        let source = source.unwrap_or(PLAIN);
+        let mut environment = Environment::new();
+        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+        environment.set_syntax(syntax.map_err(|error| Fault::Template(error.to_string()))?);
+        environment.set_fuel(Some(STEPS));
+        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
+            Err(Error::new(ErrorKind::InvalidOperation, message))
+        });
+        environment.add_filter("tojson", json);
+        environment
+            .add_template_owned("chat", source.to_owned())
+            .map_err(|error| Fault::Template(error.to_string()))?;
+        Ok(Self { environment, begin, end, takes_tools: source.contains("tools") })
+    }
+
+    /// The text that the model goes on from. An error says what the template does not take.
+    pub(crate) fn render(&self, conversation: &Conversation, vocab: &Vocab) -> Result<String, String> {
+        let mut messages = conversation.messages.clone();
+        messages.iter_mut().for_each(|message| defuse(message, vocab));
+        let mut tools = conversation.tools.clone();
+        tools.iter_mut().for_each(|tool| defuse(tool, vocab));
+        let template = self.environment.get_template("chat").map_err(|error| error.to_string())?;
+        let mut values = serde_json::json!({
+            "messages": messages,
+            "add_generation_prompt": true,
+            "bos_token": self.begin,
+            "eos_token": self.end,
+            "enable_thinking": conversation.thinks,
+        });
+        // Templates ask whether there are tools by asking whether the name is there.
+        if let (false, Value::Object(values)) = (tools.is_empty(), &mut values) {
+            values.insert("tools".to_owned(), Value::Array(tools));
+        }
+        template.render(Serde(values)).map_err(|error| error.detail().map_or_else(|| error.to_string(), str::to_owned))
+    }
+}
+
+/// Takes the meaning of special tokens from everything that was said.
+fn defuse(value: &mut Value, vocab: &Vocab) {
+    match value {
+        Value::String(text) => {
+            if let Some(changed) = vocab.defuse(text) {
+                *text = changed;
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| defuse(value, vocab)),
+        Value::Object(values) => values.values_mut().for_each(|value| defuse(value, vocab)),
+        _ => {}
+    }
+}
+
+/// JSON as Python writes it, which is what models were trained on.
+#[expect(clippy::needless_pass_by_value, reason = "the signature of a filter")]
+fn json(value: Serde<Value>, options: Kwargs) -> Result<String, Error> {
+    let indent: Option<usize> = options.get("indent")?;
+    let _: Option<bool> = options.get("ensure_ascii")?;
+    options.assert_all_used()?;
+    let failed = |error: serde_json::Error| Error::new(ErrorKind::BadSerialization, error.to_string());
+    let mut bytes = Vec::new();
+    match indent {
+        Some(indent) => {
+            let indent = " ".repeat(indent.min(16));
+            let formatter = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());
+            value.0.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, formatter)).map_err(failed)?;
+        }
+        None => value.0.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, Spaced)).map_err(failed)?,
+    }
+    String::from_utf8(bytes).map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))
+}
+
+struct Spaced;
+
+impl serde_json::ser::Formatter for Spaced {
+    fn begin_array_value<W: ?Sized + std::io::Write>(&mut self, to: &mut W, first: bool) -> std::io::Result<()> {
+        if first { Ok(()) } else { to.write_all(b", ") }
+    }
+
+    fn begin_object_key<W: ?Sized + std::io::Write>(&mut self, to: &mut W, first: bool) -> std::io::Result<()> {
+        if first { Ok(()) } else { to.write_all(b", ") }
+    }
+
+    fn begin_object_value<W: ?Sized + std::io::Write>(&mut self, to: &mut W) -> std::io::Result<()> {
+        to.write_all(b": ")
+    }
+}

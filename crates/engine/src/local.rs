@@ -1,0 +1,188 @@
+//! The model inside MetaClaw: where it runs, what is on its shelf, and the one fetch that may be under way. A fetch is
+//! begun only by somebody who was shown what comes and said yes.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use builtin::{Addresses, FetchError, Offer, Progress, Shelf, Stage};
+use config::{Config, Home};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::Clock;
+use crate::api::{Code, FetchStage, FetchState, Problem};
+use crate::core::sentence;
+
+/// See the module.
+pub(crate) struct Local {
+    pub(crate) built_in: proxy::BuiltIn,
+    tasks: TaskTracker,
+    cancel: CancellationToken,
+    fetching: Arc<Mutex<Option<Fetching>>>,
+}
+
+struct Fetching {
+    state: FetchState,
+    cancel: CancellationToken,
+    over: tokio::sync::watch::Receiver<bool>,
+}
+
+fn lock(fetching: &Mutex<Option<Fetching>>) -> MutexGuard<'_, Option<Fetching>> {
+    fetching.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Local {
+    pub(crate) fn new(home: &Home, config: &Config, clock: &Clock) -> Self {
+        let room = builtin::Room::new(proxy::Outside(Arc::clone(clock)));
+        room.configure(settings(config));
+        Self {
+            built_in: proxy::BuiltIn { room, shelf: Shelf::new(home.resolve(&config.builtin.dir)) },
+            tasks: TaskTracker::new(),
+            cancel: CancellationToken::new(),
+            fetching: Arc::default(),
+        }
+    }
+
+    pub(crate) fn shelf(&self) -> &Shelf {
+        &self.built_in.shelf
+    }
+
+    /// The fetch that is under way, or how the last one ended.
+    pub(crate) fn fetching(&self) -> Option<FetchState> {
+        lock(&self.fetching).as_ref().map(|fetching| fetching.state.clone())
+    }
+
+    /// Begins to fetch an offer; `told` hears how it ended. Returns when it has begun.
+    pub(crate) fn fetch(
+        &self,
+        offer: &'static Offer,
+        config: &Config,
+        told: impl FnOnce(&FetchState) + Send + 'static,
+    ) -> Result<FetchState, Problem> {
+        let mut fetching = lock(&self.fetching);
+        if let Some(running) = fetching.as_ref().filter(|running| running.state.running) {
+            return if running.state.id == offer.id {
+                Ok(running.state.clone())
+            } else {
+                Err(Problem::new(Code::Conflict, format!("{} is being fetched.", running.state.id))
+                    .hint("Wait for it, or call it off: metaclaw models cancel"))
+            };
+        }
+        crate::install_tls();
+        let client = builtin::fetch_client().map_err(Problem::internal)?;
+        let addresses = addresses(config);
+        let cancel = self.cancel.child_token();
+        let (over, ended) = tokio::sync::watch::channel(false);
+        let state = FetchState {
+            id: offer.id.to_owned(),
+            running: true,
+            stage: FetchStage::Download,
+            source: offer.sources.first().map(builtin::Source::told).unwrap_or_default(),
+            done: 0,
+            total: offer.size,
+            problem: None,
+        };
+        *fetching = Some(Fetching { state: state.clone(), cancel: cancel.clone(), over: ended });
+        drop(fetching);
+        let (shelf, shared) = (self.shelf().clone(), Arc::clone(&self.fetching));
+        self.tasks.spawn(async move {
+            let progress = |progress: Progress| {
+                if let Some(fetching) = lock(&shared).as_mut() {
+                    let Progress { stage, source, done, total } = progress;
+                    let stage = match stage {
+                        Stage::Download => FetchStage::Download,
+                        Stage::Unpack => FetchStage::Unpack,
+                    };
+                    fetching.state = FetchState { stage, source, done, total, ..fetching.state.clone() };
+                }
+            };
+            let result = builtin::fetch(&client, &shelf, offer, &addresses, &cancel, &progress).await;
+            let state = lock(&shared).as_mut().map(|fetching| {
+                fetching.state.running = false;
+                fetching.state.problem = result.err().map(|error| sentence(&error));
+                fetching.state.clone()
+            });
+            if let Some(state) = state {
+                match &state.problem {
+                    None => tracing::info!(id = state.id, "model fetched"),
+                    Some(problem) => tracing::warn!(id = state.id, %problem, "model not fetched"),
+                }
+                told(&state);
+            }
+            let _ = over.send(true);
+        });
+        Ok(state)
+    }
+
+    /// Waits until no fetch is under way and returns how the last one ended.
+    pub(crate) async fn fetched(&self) -> Option<FetchState> {
+        let over = lock(&self.fetching).as_ref().map(|fetching| fetching.over.clone());
+        if let Some(mut over) = over {
+            let _ = over.wait_for(|over| *over).await;
+        }
+        self.fetching()
+    }
+
+    /// Calls off the fetch that is under way. What has come stays.
+    pub(crate) fn call_off(&self) -> bool {
+        let fetching = lock(&self.fetching);
+        let running = fetching.as_ref().filter(|fetching| fetching.state.running);
+        if let Some(running) = running {
+            running.cancel.cancel();
+        }
+        running.is_some()
+    }
+
+    /// Settings for what comes.
+    pub(crate) fn configure(&self, config: &Config) {
+        self.built_in.room.configure(settings(config));
+    }
+
+    /// Ends everything here, within a moment.
+    pub(crate) async fn close(&self) {
+        self.cancel.cancel();
+        self.tasks.close();
+        let room = self.built_in.room.clone();
+        let closed = tokio::task::spawn_blocking(move || room.close());
+        let _ = tokio::join!(self.tasks.wait(), closed);
+    }
+}
+
+fn settings(config: &Config) -> builtin::Settings {
+    let built_in = &config.builtin;
+    let whole = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+    builtin::Settings {
+        threads: whole(built_in.threads),
+        context: whole(built_in.context_tokens),
+        idle: Duration::from_secs(u64::from(built_in.idle_minutes.max(1)) * 60),
+    }
+}
+
+/// Where models are fetched from.
+pub(crate) fn addresses(config: &Config) -> Addresses {
+    Addresses { hub: config.builtin.hub.clone(), index: config.builtin.index.clone() }
+}
+
+/// What somebody has to know before he says yes.
+pub(crate) fn terms(offer: &Offer) -> String {
+    let sources: Vec<String> = offer.sources.iter().map(builtin::Source::told).collect();
+    format!(
+        "{} is a download of {} MB from {}, under the licence {}",
+        offer.label,
+        (offer.size + 500_000) / 1_000_000,
+        sources.join(" or "),
+        offer.licence
+    )
+}
+
+/// A fetch that failed, as a problem of the API.
+pub(crate) fn failed(state: &FetchState) -> Option<Problem> {
+    let problem = state.problem.clone()?;
+    Some(Problem::new(Code::Upstream, problem).hint("What has come so far is kept; the next fetch goes on from there."))
+}
+
+impl From<FetchError> for Problem {
+    fn from(error: FetchError) -> Self {
+        Self::new(Code::Upstream, sentence(&error))
+    }
+}
