@@ -198,7 +198,11 @@ impl Store {
         }
         query.push(if filter.after.is_some() { " ORDER BY t.id LIMIT " } else { " ORDER BY t.id DESC LIMIT " });
         query.push_bind(if filter.limit == 0 { 50 } else { filter.limit });
-        let rows = query.build().fetch_all(self.settled().await).await;
+        let readers = match &filter.session {
+            Some(session) => self.settled_session(session).await,
+            None => self.settled().await,
+        };
+        let rows = query.build().fetch_all(readers).await;
         rows.and_then(|rows| rows.iter().map(summary).collect()).map_err(|e| self.shared.sqlx(&e))
     }
 
@@ -252,7 +256,7 @@ impl Store {
              WHERE t.session = (SELECT key FROM sessions WHERE id = ?) AND t.block_hash IS NOT NULL ORDER BY t.id",
         )
         .bind(session)
-        .fetch_all(self.settled().await)
+        .fetch_all(self.settled_session(session).await)
         .await;
         let injected = |row: &SqliteRow| {
             let (Some(message_hash), Some(name)) = (hash(row, "block_hash")?, hash(row, "name")?) else {
@@ -308,7 +312,7 @@ impl Store {
             "WHERE t.dialect = 'openai-responses' AND json_valid(t.answer) AND json_extract(t.answer, '$.id') = ?
                AND t.agent = ? ORDER BY t.id DESC LIMIT 64"
         ));
-        self.matches(query.bind(answer).bind(agent), self.settled().await).await
+        self.matches(query.bind(answer).bind(agent), self.settled_briefly().await).await
     }
 
     async fn matches(

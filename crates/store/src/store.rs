@@ -325,8 +325,16 @@ impl Store {
         tokio::select! {
             biased;
             id = &mut kept => {
+                match &id {
+                    // It stays with the writer, which tries again.
+                    Err(error) if error.is_of_the_database() && !matches!(error, Error::Closed) => {
+                        kept.unsafe_yet = Some(error.clone());
+                    }
+                    Err(error) => return Err(error.clone()),
+                    Ok(_) => {}
+                }
                 let (tx, number) = oneshot::channel();
-                tx.send(Ok(id?)).ok();
+                tx.send(id).ok();
                 kept.number = number;
             }
             error = self.shared.stall() => kept.unsafe_yet = Some(error),
@@ -366,6 +374,11 @@ impl Store {
     /// A reader's connections, once what was kept before can be read there.
     pub(crate) async fn settled(&self) -> &SqlitePool {
         self.settle(self.shared.unsettled.any(), SETTLE_PATIENCE).await
+    }
+
+    /// The same where an agent waits for it and nobody can say which turn it is about.
+    pub(crate) async fn settled_briefly(&self) -> &SqlitePool {
+        self.settle(self.shared.unsettled.any(), AGENTS_PATIENCE).await
     }
 
     /// The same for a question about one session, which an agent waits for: only its own turns are waited for.

@@ -93,6 +93,7 @@ async fn a_busy_file_is_said_never_replaced_and_the_turn_gets_in_later() {
 async fn who_asks_for_another_conversation_does_not_wait_for_a_writer_that_is_held_up() {
     let home = Home::new();
     let store = home.open_with(Options { busy_timeout: Duration::from_secs(60), ..Options::default() }).await;
+    home.append(&store, turn("known", 1, 1), b"{}").await;
     let mut other = raw(&home.db()).await;
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.expect("locks");
     let new = NewTurn { state_hash: Some(1), agent: Some("a".into()), ..turn("s", 1, 1) };
@@ -100,13 +101,18 @@ async fn who_asks_for_another_conversation_does_not_wait_for_a_writer_that_is_he
 
     let began = tokio::time::Instant::now();
     assert!(store.session_by_state(2, "a").await.expect("reads").is_empty());
+    assert_eq!(store.session("known").await.expect("reads").expect("is there").turns, 1);
+    let of_known = TurnFilter { session: Some("known".into()), ..TurnFilter::default() };
+    assert_eq!(store.turns(&of_known).await.expect("reads").len(), 1);
+    assert!(store.injected("known", 8).await.expect("reads").is_empty());
     // A reader that waits gives up after five seconds.
     assert!(began.elapsed() < Duration::from_secs(4), "it waited for a turn of another conversation");
     let mut same = std::pin::pin!(store.session_by_state(1, "a"));
     assert!(futures::poll!(&mut same).is_pending());
     sqlx::raw_sql("ROLLBACK").execute(&mut other).await.expect("unlocks");
-    assert_eq!(same.await.expect("reads")[0].session, "s");
     kept.await.expect("commits");
+    same.await.expect("reads");
+    assert_eq!(store.session_by_state(1, "a").await.expect("reads")[0].session, "s");
 }
 
 #[tokio::test]
