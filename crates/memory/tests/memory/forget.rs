@@ -179,6 +179,8 @@ async fn forgotten_words_are_in_no_body_that_carries_them() {
     let nested = turn_with(&home, aside(4), &json!({ "input": messages(&[said]).to_string() })).await;
     // Somebody else says the same by himself.
     let his = turn_with(&home, said_by("bob", "b", 1, said), &messages(&[said])).await;
+    // And in his prompt it may stand without anybody having said it.
+    let prompt = turn_with(&home, said_by("bob", "c", 1, "What now?"), &messages(&[said, "What now?"])).await;
     home.work().await;
     let found = home.ask("locker word").await;
     let id = &found.iter().find(|m| m.content.contains("Xylo")).expect("is found").id;
@@ -193,8 +195,12 @@ async fn forgotten_words_are_in_no_body_that_carries_them() {
     assert!(body(&home, other).await.contains("sailing"), "another call keeps its body");
     assert!(body(&home, third).await.contains("rowing"), "and so does one that stood on one that is gone");
     assert_eq!(home.store.turn(third).await.expect("reads").expect("is there").answer_text.as_deref(), Some("Rowing"));
-    assert!(body(&home, his).await.contains("Xylo"), "it is his own");
-    home.store.delete_session("b").await.expect("deletes");
+    for turn in [his, prompt] {
+        assert!(body(&home, turn).await.contains("Xylo"), "it is his own");
+    }
+    for session in ["b", "c"] {
+        home.store.delete_session(session).await.expect("deletes");
+    }
     assert!(!contains(&bytes_of(&home), "Xylophonist, "));
 }
 

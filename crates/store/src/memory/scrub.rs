@@ -275,7 +275,7 @@ pub(super) async fn scrub(
         "SELECT t.session, min(t.id) AS first,
                 max(t.id = ?2 AND ifnull(instr(user_text, ?1), 0) + ifnull(instr(answer_text, ?1), 0) = 0) AS differs
          FROM turns t
-         WHERE t.id = ?2 OR ?3 AND {} AND (instr(user_text, ?1) > 0 OR instr(answer_text, ?1) > 0
+         WHERE t.id = ?2 OR ?3 AND t.kind = 'main' AND {} AND (instr(user_text, ?1) > 0 OR instr(answer_text, ?1) > 0
                OR instr((SELECT text FROM blocks WHERE id = t.block), ?1) > 0)
          GROUP BY t.session",
         theirs(4)
@@ -293,8 +293,8 @@ pub(super) async fn scrub(
     }
     let mut aside: HashMap<i64, BTreeSet<i64>> = HashMap::new();
     for held in held.iter().filter(|held| held.text == needle.text || raw.contains(&held.text)) {
-        // Somebody else who said the same keeps his own words.
-        if !first.contains_key(&held.session) && says_itself(conn, held, whose).await? {
+        // Somebody else keeps what is his, also where it is the same words.
+        if !first.contains_key(&held.session) && is_anothers(conn, held, whose).await? {
             continue;
         }
         if held.main {
@@ -332,14 +332,17 @@ pub(super) async fn scrub(
     Ok(changed)
 }
 
-/// True if in this session somebody of another scope has said the words himself.
-async fn says_itself(conn: &mut SqliteConnection, held: &Held, whose: &Whose) -> sqlx::Result<bool> {
+/// True if the turn is of somebody of another scope, or the words were said in that session in another scope.
+async fn is_anothers(conn: &mut SqliteConnection, held: &Held, whose: &Whose) -> sqlx::Result<bool> {
+    let theirs = theirs(3);
     let said = sqlx::AssertSqlSafe(format!(
-        "SELECT EXISTS (SELECT 1 FROM turns t WHERE session = ?1 AND instr(user_text, ?2) > 0 AND NOT {})",
-        theirs(3)
+        "SELECT EXISTS (SELECT 1 FROM turns t
+                        WHERE t.id = ?1 AND coalesce(user_id, workspace_id, memory_scope) IS NOT NULL AND NOT {theirs})
+             OR EXISTS (SELECT 1 FROM turns t
+                        WHERE session = ?5 AND (instr(user_text, ?2) > 0 OR instr(answer_text, ?2) > 0) AND NOT {theirs})"
     ));
-    let said = sqlx::query_scalar(said).bind(held.session).bind(held.text.as_str());
-    said.bind(whose.key).bind(whose.named.as_str()).fetch_one(conn).await
+    let said = sqlx::query_scalar(said).bind(held.turn).bind(held.text.as_str());
+    said.bind(whose.key).bind(whose.named.as_str()).bind(held.session).fetch_one(conn).await
 }
 
 /// Takes the bodies of calls beside a conversation, and the answers made of them; bodies that stand on them get their own.
