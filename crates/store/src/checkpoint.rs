@@ -30,7 +30,7 @@ pub(crate) struct Owed {
 }
 
 impl Owed {
-    fn owe(&self) {
+    pub(crate) fn owe(&self) {
         self.owed.store(true, Ordering::Release);
         self.woken.notify_one();
     }

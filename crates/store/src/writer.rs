@@ -191,7 +191,9 @@ impl Store {
         // The spool can be emptied between two turns only; what is left there is written over by the next ones.
         for _ in 0..100 {
             match self.shared.spool.get().map(Spool::wipe).transpose() {
-                Ok(Some(false)) => self.flush().await?,
+                // Turns that wait for the database stay where they are.
+                Ok(Some(false)) if self.stalled().is_some() => break,
+                Ok(Some(false)) => drop(self.settled().await),
                 Ok(_) => break,
                 Err(error) => {
                     tracing::warn!(%error, "the journal's spool could not be emptied");

@@ -153,10 +153,18 @@ impl Store {
             })
             .await?;
         if !done.is_nothing() {
-            while self.memory_unindexed().await?.1 > 0 && self.memory_index(1024).await? > 0 {}
-            done.pending = !self.empty_log().await?;
-            self.empty_spool().await;
+            // It is done: what cannot be cleared up just now is owed, and no reason to say that it failed.
             done.backups = self.drop_backups();
+            let cleared = async {
+                while self.memory_unindexed().await?.1 > 0 && self.memory_index(1024).await? > 0 {}
+                self.empty_log().await
+            };
+            done.pending = !cleared.await.unwrap_or_else(|error| {
+                tracing::warn!(%error, "what was forgotten is overwritten as soon as the journal can be written");
+                self.shared.log_owed.owe();
+                false
+            });
+            self.empty_spool().await;
         }
         Ok(done)
     }
