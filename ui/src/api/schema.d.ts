@@ -1122,6 +1122,8 @@ export interface components {
              * @description Passages that are gone.
              */
             passages?: number;
+            /** @description Bytes of it are still on disk, until whoever reads the database has done. */
+            pending?: boolean;
             /**
              * Format: int64
              * @description Rows of the journal whose words were taken out.
