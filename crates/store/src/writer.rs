@@ -303,7 +303,7 @@ impl Writer {
                 Err(error) if error.is_of_the_database() => {
                     batch.iter_mut().for_each(|ready| ready.row.fail(&error));
                     if !self.wait(error).await {
-                        self.given_up = true;
+                        self.give_up(&batch);
                         return;
                     }
                     // Its base may be gone: another process may have had the database.
@@ -318,7 +318,7 @@ impl Writer {
                     if let Err(error) = rejected::keep(path, &row.turn, &row.body, &error) {
                         let error = Error::from_io(rejected::path_of(path), &error);
                         if !self.wait(error).await {
-                            self.given_up = true;
+                            self.give_up(&batch);
                             return;
                         }
                         continue;
@@ -340,6 +340,18 @@ impl Writer {
         }
         self.shared.stalled.send_if_modified(|stalled| stalled.take().is_some());
         self.dirty.notify_one();
+    }
+
+    /// The store ends while these rows cannot be written: what stands in the spool stays there.
+    fn give_up(&mut self, batch: &[Ready]) {
+        self.given_up = true;
+        let lost = batch.iter().filter(|ready| ready.row.spooled.is_none()).count();
+        if lost > 0 {
+            tracing::error!(
+                turns = lost,
+                "turns that stood in memory only are lost: the journal could not be written to the end"
+            );
+        }
     }
 
     /// Waits until the database may be worth another try. False when the store ends: the spool keeps what is in it.
