@@ -51,3 +51,16 @@ pub async fn until<T, F: Future<Output = Option<T>>>(name: &str, mut probe: impl
         sleep(Duration::from_millis(5)).await;
     }
 }
+
+/// Letters that no compression makes smaller; the same ones for the same seed.
+pub fn incompressible(length: usize, seed: u64) -> String {
+    let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..length)
+        .map(|_| {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            char::from(b'a' + (x % 26) as u8)
+        })
+        .collect()
+}

@@ -3,6 +3,7 @@
 
 use metaclaw_tests::agent::hello;
 use metaclaw_tests::answer::Api;
+use metaclaw_tests::incompressible;
 use metaclaw_tests::product::{Product, health};
 use metaclaw_tests::provider::{Provider, Reply};
 use serde_json::json;
@@ -71,16 +72,4 @@ async fn loses_nothing_and_recovers() {
     }
     let said = product.stop().await;
     assert_eq!(said.code, 0, "{said:#?}");
-}
-
-fn incompressible(length: usize, seed: u64) -> String {
-    let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    (0..length)
-        .map(|_| {
-            x ^= x << 13;
-            x ^= x >> 7;
-            x ^= x << 17;
-            char::from(b'a' + (x % 26) as u8)
-        })
-        .collect()
 }
