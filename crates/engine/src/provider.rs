@@ -216,10 +216,45 @@ pub(crate) async fn ask_for_json(config: &Config, client: &reqwest::Client, text
     if upstream.model_id.is_empty() {
         return Err("llm.model_id names no model".to_owned());
     }
+    ask_upstream(upstream, client, text, 2048).await
+}
+
+/// Asks the model that writes skills for a JSON object; its words as they came.
+///
+/// # Errors
+/// Why there is no answer, as a sentence.
+pub(crate) async fn ask_evolver(config: &Config, client: &reqwest::Client, text: &str) -> Result<String, String> {
+    let upstream = config.evolver().map_err(|error| error.to_string())?;
+    ask_upstream(upstream, client, text, 4096).await
+}
+
+/// The model that writes skills, if its provider serves it.
+///
+/// # Errors
+/// Why nobody can be asked, as a sentence.
+pub(crate) async fn look_for_evolver(config: &Config, client: &reqwest::Client) -> Result<String, String> {
+    let upstream = config.evolver().map_err(|error| sentence(&error))?;
+    let (model, label) = (upstream.model_id.clone(), host(&upstream.base_url));
+    let named = upstream.model_for(Some(&model)).map_or_else(|| model.clone(), std::borrow::Cow::into_owned);
+    match models(client, &upstream, PATIENCE).await {
+        Ok(listed) if listed.contains(&named) || listed.contains(&model) => return Ok(model),
+        Err(failure) if failure.status.is_none() || matches!(failure.status, Some(401 | 402 | 403)) => {
+            return Err(failure.told_of(&label, &model));
+        }
+        // Not every provider lists its models, or all of them.
+        Ok(_) | Err(_) => {}
+    }
+    match call(upstream, client.clone(), &model, &Prompt { text: QUESTION, tokens: 16, json: false }).await {
+        Ok(_) => Ok(model),
+        Err(failure) => Err(failure.told_of(&label, &model)),
+    }
+}
+
+async fn ask_upstream(upstream: Upstream, client: &reqwest::Client, text: &str, tokens: u32) -> Result<String, String> {
     let model = upstream.model_id.clone();
     let label = host(&upstream.base_url);
     for json in [true, false] {
-        match call(upstream.clone(), client.clone(), &model, &Prompt { text, tokens: 2048, json }).await {
+        match call(upstream.clone(), client.clone(), &model, &Prompt { text, tokens, json }).await {
             // Not every server knows how to be asked for JSON.
             Err(failure) if json && matches!(failure.status, Some(400 | 422)) => {}
             Err(failure) => return Err(failure.told_of(&label, &model)),

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::bus::Bus;
 use crate::core::{Core, End, Reading};
+use crate::evolve::Evolution;
 use crate::logs::LogControl;
 use crate::remember::Memories;
 use crate::serve::Lifeline;
@@ -35,6 +36,7 @@ pub(crate) struct Run {
     pub(crate) skills: Arc<ArcSwap<proxy::SkillSettings>>,
     pub(crate) upstream: Arc<ArcSwap<proxy::Upstream>>,
     pub(crate) memories: Arc<Memories>,
+    pub(crate) evolution: Arc<Evolution>,
     /// The agent port, once it is open.
     pub(crate) agents: OnceLock<Arc<proxy::Proxy>>,
     pub(crate) http: reqwest::Client,
@@ -153,6 +155,7 @@ impl Run {
         self.skills.store(Arc::new(proxy::SkillSettings::from_config(config)));
         self.upstream.store(Arc::new(proxy::route(config, &self.http, &self.hop)));
         self.memories.config_read(config);
+        self.evolution.config_read(config);
     }
 }
 
@@ -278,6 +281,7 @@ impl Core {
                 disabled: figure(disabled),
                 unusable: figure(unusable),
             },
+            learning: self.learning_state(),
             home: self.home().dir().display().to_string(),
             config: self.config_path().display().to_string(),
             log: Some(self.log_path().display().to_string()),

@@ -133,7 +133,10 @@ async fn remembered(proxy: &Proxy, id: &str, who: &Who) -> store::Result<Option<
         scope: scope.unwrap_or_default(),
         blocks: blocks
             .into_iter()
-            .map(|b| (TurnKey { hash: b.message_hash, occurrence: b.occurrence }, Arc::from(b.text)))
+            .map(|b| {
+                let text = Some(b.text).filter(|text| !text.is_empty()).map(Arc::from);
+                (TurnKey { hash: b.message_hash, occurrence: b.occurrence }, text)
+            })
             .collect(),
     }))
 }

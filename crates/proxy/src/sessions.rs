@@ -1,6 +1,7 @@
 //! The sessions that are under way, in memory: which conversation belongs to which, how many turns it had, what was put
 //! into which message. Bounded; what falls out comes back from the journal (`recall` fills it in again).
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -60,7 +61,8 @@ pub(crate) struct Remembered {
     pub(crate) agent: Option<Arc<str>>,
     pub(crate) turn_no: u32,
     pub(crate) step: u32,
-    pub(crate) blocks: Vec<(TurnKey, Arc<str>)>,
+    /// What was decided for which message; `None` = that nothing is added.
+    pub(crate) blocks: Vec<(TurnKey, Option<Arc<str>>)>,
     pub(crate) scope: Scope,
 }
 
@@ -163,7 +165,7 @@ impl Sessions {
             return;
         }
         table.make_room();
-        let bytes: usize = from.blocks.iter().map(|(_, text)| text.len()).sum();
+        let bytes: usize = from.blocks.iter().filter_map(|(_, text)| text.as_deref()).map(str::len).sum();
         table.block_bytes += bytes;
         let mut session = Session::new(from.agent.unwrap_or_else(|| agent.clone()), now);
         session.turn_no = from.turn_no;
@@ -171,7 +173,7 @@ impl Sessions {
             session.turns.push(Turn { key: None, no: from.turn_no, step: from.step });
         }
         session.scope = from.scope;
-        session.blocks = from.blocks.into_iter().map(|(key, text)| (key, Some(text))).collect();
+        session.blocks = from.blocks.into_iter().collect();
         table.sessions.insert(id.clone(), session);
         table.falls_silent(id);
     }
@@ -209,19 +211,18 @@ impl Sessions {
         place
     }
 
-    /// Remembers what was decided for a message. The first decision counts and is given back.
-    pub(crate) fn decide(&self, id: &Arc<str>, key: TurnKey, text: Option<Arc<str>>) -> Option<Arc<str>> {
+    /// Remembers what was decided for a message. The first decision counts and is given back, and whether it is this one.
+    pub(crate) fn decide(&self, id: &Arc<str>, key: TurnKey, text: Option<Arc<str>>) -> (Option<Arc<str>>, bool) {
         let mut table = self.table();
         let table = &mut *table;
-        let Some(session) = table.sessions.get_mut(id) else { return text };
-        session
-            .blocks
-            .entry(key)
-            .or_insert_with(|| {
+        let Some(session) = table.sessions.get_mut(id) else { return (text, true) };
+        match session.blocks.entry(key) {
+            Entry::Occupied(decided) => (decided.get().clone(), false),
+            Entry::Vacant(open) => {
                 table.block_bytes += text.as_ref().map_or(0, |t| t.len());
-                text
-            })
-            .clone()
+                (open.insert(text).clone(), true)
+            }
+        }
     }
 
     /// A request is over. `end.states` is empty where there is nothing to go on from.

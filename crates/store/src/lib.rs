@@ -13,6 +13,7 @@ mod migrate;
 mod read;
 mod session;
 mod sessions;
+mod skills;
 mod spool;
 mod store;
 mod turn;
@@ -27,5 +28,9 @@ pub use memory::{
     encode, read_legacy,
 };
 pub use session::{EndReason, Session, SessionFilter, StateMatch};
+pub use skills::{
+    DueSession, Exposed, Generation, NewSkillTurn, NewSkillVersion, Observation, PendingTurn, SkillEvolution,
+    SkillOutcome, SkillProposal, SkillRow, SkillState, SkillVersion, TurnRow,
+};
 pub use store::{Kept, Options, Store};
 pub use turn::{Addition, Block, Kind, NewTurn, Outcome, Sampled, Scope, Turn, TurnFilter, TurnId, TurnSummary, Usage};

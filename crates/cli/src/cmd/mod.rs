@@ -2,6 +2,7 @@
 
 pub(crate) mod config;
 pub(crate) mod doctor;
+mod learning;
 pub(crate) mod logs;
 pub(crate) mod memory;
 pub(crate) mod restart;
