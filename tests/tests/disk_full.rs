@@ -56,7 +56,8 @@ async fn loses_nothing_and_recovers() {
     std::fs::remove_file(&filler).expect("room again");
     let got = agent.ask(Api::Chat, &hello(Api::Chat, "after", false)).await;
     assert_eq!(got.status(), 200, "{}", got.text());
-    for name in ["metaclaw.db", "metaclaw.db-wal", "metaclaw.db-shm"] {
+    // The spool first: what leaves it meanwhile is in the database.
+    for name in ["metaclaw.db-spool", "metaclaw.db", "metaclaw.db-wal", "metaclaw.db-shm"] {
         // The small disk goes with the process; look at the journal outside.
         std::fs::copy(inside.join(name), home.join(name)).ok();
     }

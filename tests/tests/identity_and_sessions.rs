@@ -5,6 +5,7 @@ use metaclaw_tests::agent::{Agent, Chat, hello};
 use metaclaw_tests::answer::{Answer, Api};
 use metaclaw_tests::product::{PROXY_KEY, Product};
 use metaclaw_tests::provider::{Gate, Provider, Reply, Stream};
+use metaclaw_tests::until;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -140,7 +141,7 @@ async fn claude_codes_user_id_names_the_session(#[case] user_id: &str) {
 }
 
 #[tokio::test]
-async fn a_prompt_cache_key_holds_a_session_together() {
+async fn a_prompt_cache_key_of_codex_holds_a_session_together() {
     let provider = Provider::start().await;
     let product = Product::started(&provider, &json!({"llm": {"dialect": "openai-responses"}})).await;
     let ask = |text: &str, key: &str| {
@@ -148,9 +149,14 @@ async fn a_prompt_cache_key_holds_a_session_together() {
         body["prompt_cache_key"] = json!(key);
         body
     };
-    let one = session(&product.agent(), Api::Responses, &ask("one", "k1")).await;
-    assert_eq!(session(&product.agent(), Api::Responses, &ask("two", "k1")).await, one);
-    assert_ne!(session(&product.agent(), Api::Responses, &ask("one", "k2")).await, one);
+    let codex = product.agent().with_header("user-agent", "codex_cli_rs/0.171.0");
+    let one = session(&codex, Api::Responses, &ask("one", "k1")).await;
+    assert_eq!(session(&codex, Api::Responses, &ask("two", "k1")).await, one);
+    assert_ne!(session(&codex, Api::Responses, &ask("one", "k2")).await, one);
+    // Of another program it may be the key for all its chats.
+    let program = product.agent().with_header("user-agent", "OpenAI/Python 1.2.3");
+    let one = session(&program, Api::Responses, &ask("three", "k3")).await;
+    assert_ne!(session(&program, Api::Responses, &ask("four", "k3")).await, one);
 }
 
 #[rstest]
@@ -161,10 +167,13 @@ async fn a_done_signal_ends_the_session(#[values("1", "true", "YES", " on ")] do
     let agent = product.agent().with_header("x-session-id", "s-1").with_header("x-turn-type", "main");
     agent.ask(Api::Chat, &hello(Api::Chat, "one", false)).await;
     agent.with_header("x-session-done", done).ask(Api::Chat, &hello(Api::Chat, "bye", false)).await;
-    let sessions = product.json(&["sessions"]).await;
-    let list = if sessions.is_array() { &sessions } else { &sessions["sessions"] };
-    let one = list.as_array().expect("a list").iter().find(|s| s["id"] == "s-1").expect("the session").clone();
-    assert!(one["ended_ms"].is_i64(), "{one}");
+    until("the session ends", async || {
+        let sessions = product.json(&["sessions"]).await;
+        let list = if sessions.is_array() { &sessions } else { &sessions["sessions"] };
+        let one = list.as_array().expect("a list").iter().find(|s| s["id"] == "s-1").expect("the session").clone();
+        one["ended_ms"].is_i64().then_some(())
+    })
+    .await;
 }
 
 /// A client that lost its answer asks again: one session, not two.

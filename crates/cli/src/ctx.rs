@@ -54,7 +54,8 @@ impl Ctx {
         {
             return Ok(client);
         }
-        let cold = engine::Cold::open(self.home.clone(), self.config.clone());
+        let out = self.out.clone();
+        let cold = engine::Cold::open(self.home.clone(), self.config.clone()).telling(move |text| out.warn(text));
         Ok(Client::inside(cold.router()))
     }
 

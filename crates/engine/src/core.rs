@@ -88,6 +88,9 @@ impl std::fmt::Display for Held {
 #[derive(Clone)]
 pub(crate) struct Core(pub(crate) Arc<Inner>);
 
+/// Who hears what the user should know.
+pub(crate) type Tell = Box<dyn Fn(&str) + Send + Sync>;
+
 pub(crate) struct Inner {
     pub home: Home,
     pub config_path: PathBuf,
@@ -103,6 +106,8 @@ pub(crate) struct Inner {
     /// One reload or edit at a time.
     pub changing: Mutex<()>,
     pub files: Files,
+    /// Hears, where no service runs, what the user should know beside the answer.
+    pub tell: OnceLock<Tell>,
 }
 
 impl Core {
@@ -128,6 +133,7 @@ impl Core {
             run: None,
             changing: Mutex::new(()),
             files: Files::default(),
+            tell: OnceLock::new(),
         }))
     }
 
@@ -180,7 +186,13 @@ impl Core {
             if !path.exists() {
                 return Ok(None);
             }
-            Store::open_read_only(&path, store::Options::default()).await.map(Some)
+            let store = Store::open_read_only(&path, store::Options::default()).await?;
+            if let (Some(error), Some(tell)) = (store.stalled(), self.0.tell.get()) {
+                tell(&format!(
+                    "Some turns are not shown: they stand beside the journal, which cannot be written ({error}). The next start takes them over."
+                ));
+            }
+            Ok(Some(store))
         };
         Ok(self.0.journal.get_or_try_init(open).await.map_err(crate::api::store_problem)?.as_ref())
     }

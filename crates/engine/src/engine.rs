@@ -236,6 +236,7 @@ impl Engine {
             run: Some(Arc::clone(&run)),
             changing: Mutex::new(()),
             files,
+            tell: OnceLock::new(),
         }));
         let router = api::router(core.clone());
         let mut engine = Self {
@@ -551,6 +552,13 @@ impl Cold {
     pub fn open(home: Home, config: Option<PathBuf>) -> Self {
         crate::install_tls();
         Self { core: Core::cold(home, config, Arc::new(proxy::SystemClock)) }
+    }
+
+    /// Has `tell` hear what the user should know beside the answers.
+    #[must_use]
+    pub fn telling(self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        let _ = self.core.0.tell.set(Box::new(tell));
+        self
     }
 
     /// The routes.

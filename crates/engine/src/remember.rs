@@ -285,7 +285,7 @@ fn log_of(path: &std::path::Path) -> Option<(u64, std::time::SystemTime)> {
 }
 
 /// Runs a future on a thread where it may take its time.
-async fn blocking<T, F>(work: F) -> memory::Result<T>
+pub(crate) async fn blocking<T, F>(work: F) -> memory::Result<T>
 where
     T: Send + 'static,
     F: Future<Output = memory::Result<T>> + Send + 'static,

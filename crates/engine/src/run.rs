@@ -137,7 +137,11 @@ impl Run {
             return;
         }
         self.put_in_force(&now.loaded.config);
-        tracing::info!(keys = changed.join(", "), "settings changed");
+        if changed.is_empty() {
+            tracing::info!("the config file can be used again; its settings are the ones in force");
+        } else {
+            tracing::info!(keys = changed.join(", "), "settings changed");
+        }
         self.bus.keep("config_changed", json!({ "keys": changed, "restart_for": self.restart_for(&now.loaded) }));
     }
 
@@ -204,6 +208,12 @@ impl Core {
         let failing = run.agents.get().is_some_and(|port| port.is_journal_failing());
         let stalled = store.stalled();
         let what = match (failing, &stalled) {
+            (false, None) if store.is_without_spool() => {
+                return Some(JournalTrouble {
+                    what: "Another process has the journal's spool: an answer ends only when its turn is in the database, and waits with it.".to_owned(),
+                    todo: "End the other process that uses this folder; the service then takes the spool by itself.".to_owned(),
+                });
+            }
             (false, None) => return None,
             (false, Some(_)) => "Finished turns wait beside the journal until it can be written",
             (true, _) => "Finished turns do not get into the journal; agents are still served",

@@ -12,7 +12,7 @@ use store::{
 use crate::facts::{self, KINDS};
 use crate::live::Live;
 use crate::recall::{Nearest, Weights};
-use crate::{Absorption, Error, LEAD, Result, base_scope, redact, terms, time};
+use crate::{Absorption, Error, LEAD, Result, base_scope, redact, scope_of, terms, time};
 
 /// Windows that wait for the index before it is worth a transaction.
 const TAIL: u64 = 128;
@@ -278,7 +278,9 @@ impl Memory {
 
     /// Deletes for good: memory, index, and the words in the journal. What was forgotten is not learned again.
     pub async fn forget(&self, what: Forget, now_ms: i64) -> Result<Forgotten> {
-        self.changing(self.store.forget(what, now_ms)).await
+        let default = self.settings().scope.clone();
+        let scope_of = Arc::new(move |scope: &store::Scope| scope_of(scope, &default));
+        self.changing(self.store.forget(what, scope_of, now_ms)).await
     }
 
     /// The number of the window that an id means: `w12` by itself, `t5.0` by the journal row it was told from, `tS#5.0` by
@@ -304,6 +306,6 @@ impl Memory {
         let window = self.window_id(id).await?;
         let what = window.map_or_else(|| Forget::Fact { id: id.to_owned(), history: true }, Forget::Window);
         let gone = self.forget(what, now_ms).await?;
-        if gone == Forgotten::default() { Err(Error::NoSuchMemory(id.to_owned())) } else { Ok(gone) }
+        if gone.is_nothing() { Err(Error::NoSuchMemory(id.to_owned())) } else { Ok(gone) }
     }
 }

@@ -10,6 +10,7 @@ use futures::FutureExt as _;
 use store::{CHUNK, Fact, FactFilter, PostingRow, TailWindow, TurnId, Window};
 
 use crate::absorb::Reader;
+use crate::echo::Echo;
 use crate::live::{Snapshot, UNNUMBERED, unwritten};
 use crate::terms::{self, Asked};
 use crate::{Memory, Result, UNVERIFIED, base_scope, render, scope_of, time};
@@ -229,6 +230,10 @@ impl Memory {
         let default = &settings.scope;
         let scope = base_scope(if ask.scope.is_empty() { default } else { ask.scope }, default);
         let mut asked = terms::asked(ask.text);
+        let echo = Echo::new(ask, &asked);
+        if echo.is_greeting() {
+            asked.clear();
+        }
         asked.truncate(64);
         let nearest = match self.nearest() {
             Some(model) => model.nearest(&scope, ask.text, NEAREST).await,
@@ -259,6 +264,8 @@ impl Memory {
         found.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.window.id.cmp(&a.window.id)));
         if let Some(time) = self.only_time(ask) {
             found = self.said_in(shelf, &pool, time).await?;
+        } else if !ask.search {
+            echo.leave_out(&mut found, |candidate| (&candidate.window, candidate.fact.as_deref()));
         }
         self.choose(shelf, ask, pinned, found).await
     }
@@ -550,7 +557,9 @@ impl Memory {
             }
             let repeated = shown.contains(&memory.id)
                 || ask.known.is_some_and(|known| known.0(&memory))
-                || chosen.iter().any(|c| c.content.contains(&memory.content) && c.at_ms == memory.at_ms);
+                || chosen
+                    .iter()
+                    .any(|c| c.line == memory.line || c.at_ms == memory.at_ms && c.content.contains(&memory.content));
             if repeated || memory.tokens > left {
                 continue;
             }

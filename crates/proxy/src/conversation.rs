@@ -44,10 +44,14 @@ pub(crate) fn response_state(id: &str) -> u128 {
 }
 
 impl Conversation {
-    pub(crate) fn of(request: &Request, previous_response: Option<&str>) -> Self {
+    /// `begin` is where the chain of its messages begins, if they are not all that names it.
+    pub(crate) fn of(request: &Request, previous_response: Option<&str>, begin: Option<u128>) -> Self {
         let messages = request.messages();
         let mut all = Self { tool_step: request.is_tool_step(), ..Self::default() };
         let (mut said, mut occurrences) = (0, HashMap::<u128, u32>::new());
+        if let Some(begin) = begin {
+            (all.state, said) = (begin, begin);
+        }
         // The part of the conversation that lies at the provider belongs to the name of everything after it.
         if let Some(id) = previous_response {
             all.remote = Some(id.to_owned());
@@ -55,7 +59,7 @@ impl Conversation {
             all.answered.push(all.state);
             said = all.state;
         }
-        let before = all.state;
+        let before = if previous_response.is_some() { all.state } else { 0 };
         let start = request.turn_start();
         for message in messages {
             let is_trigger = start == Some(message.index);

@@ -86,10 +86,12 @@ async fn enter(
     let client = request.dialect();
     let hints = request.hints();
     let who = identify(&parts.headers, &request, &hints);
-    let talk = Conversation::of(&request, hints.previous_response_id.as_deref());
+    let talk = Conversation::of(&request, hints.previous_response_id.as_deref(), who.chain);
     let now_ms = proxy.deps.clock.now_ms();
     let session = proxy.session_of(&who, &talk, &request).await;
-    let mut place = proxy.sessions.enter(&session, &who, &talk, started);
+    let older = crate::recall::older(&proxy, &session, &talk).await;
+    let mut place = proxy.sessions.enter(&session, &who, &talk, &older, started);
+    drop(older);
     let mut row = row(&request, &parts, &who, &place, &talk, now_ms);
     row.skill_generation = proxy.deps.knowledge.generation(&who.agent);
     let sent = request.bytes().clone();
@@ -107,16 +109,16 @@ async fn enter(
             None => None,
         };
         let decision = made.as_ref().map(|made| made.text.as_deref().map(Arc::<str>::from));
-        let (decided, ours) = proxy.sessions.decide(&session, key, decision.clone().flatten());
-        place.current = decided;
+        let (used, ours) = proxy.sessions.decide(&session, key, decision.flatten());
         // Another request of the same turn may have been quicker; then its text counts, and its row tells of it.
-        if let Some(((made, text), turn)) = made.zip(decision).zip(record.turn()).filter(|_| ours) {
+        if let Some((made, turn)) = made.zip(record.turn()).filter(|_| ours) {
             turn.additions = made.additions;
             turn.held_out = made.held_out;
             // Without text: nobody decides anew for this message, not after a restart either.
-            let text = text.map(|text| text.to_string()).unwrap_or_default();
+            let text = used.as_deref().map(str::to_owned).unwrap_or_default();
             turn.block = Some(store::Block { message_hash: key.hash, occurrence: key.occurrence, text });
         }
+        place.current = used;
     }
     let turn_no = place.turn_no;
     let question = Question {
@@ -295,7 +297,7 @@ impl Tags {
         headers.insert(HeaderName::from_static(SESSION_HEADER), self.session);
         headers.insert(HeaderName::from_static(TURN_HEADER), self.turn);
         let lost = match recorded {
-            Some(Err(error)) => Some(header(&format!("this turn was not recorded: {error}"))),
+            Some(Err(error)) => Some(header(&format!("this turn was {error}"))),
             Some(Ok(())) => None,
             None => proxy
                 .is_journal_failing()

@@ -39,8 +39,10 @@ pub(crate) async fn count_tokens(
     };
     let hints = request.hints();
     let who = identify(&parts.headers, &request, &hints);
-    let talk = Conversation::of(&request, None);
-    let mut place = proxy.sessions.preview(&who, &talk, Instant::now());
+    let talk = Conversation::of(&request, None, who.chain);
+    let session = proxy.sessions.whereabouts(&who, &talk, Instant::now());
+    let older = crate::recall::older(proxy, &session, &talk).await;
+    let mut place = proxy.sessions.preview(&session, &who, &talk, &older);
     let knowledge = &*proxy.deps.knowledge;
     let now_ms = proxy.deps.clock.now_ms();
     let asking = inject::Asking { place: &place, agent: &who.agent, headers: &parts.headers, now_ms, random: 0 };

@@ -386,3 +386,15 @@ fn into_reply(response: reqwest::Response) -> Reply {
     let body = response.bytes_stream().map(|chunk| chunk.map_err(|e| BodyError(root_cause(&e))));
     Reply { status, headers, body: Box::pin(body), weight_version: None }
 }
+
+#[cfg(test)]
+mod tests {
+    use dialect::Quirks;
+
+    #[test]
+    fn every_presets_quirks_are_ones_that_the_dialects_know() {
+        for preset in config::presets() {
+            serde_json::from_value::<Quirks>(preset.quirks.clone()).unwrap_or_else(|e| panic!("{}: {e}", preset.id));
+        }
+    }
+}

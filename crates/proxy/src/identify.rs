@@ -15,6 +15,9 @@ pub(crate) struct Who {
     pub(crate) agent: Arc<str>,
     /// The session it names.
     pub(crate) session: Option<Arc<str>>,
+    /// Where the chain of its messages begins: a `prompt_cache_key` that names no session still tells conversations
+    /// apart that begin alike.
+    pub(crate) chain: Option<u128>,
     /// The client named the session in MetaClaw's own way and expects it back in the body.
     pub(crate) echo: bool,
     /// Main conversation or side call.
@@ -33,6 +36,7 @@ pub(crate) fn identify(headers: &HeaderMap, request: &Request, hints: &Hints) ->
     let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim).filter(|v| !v.is_empty());
     let own = header("x-session-id").or(hints.session_id.as_deref());
     let conversation = (request.dialect() == Dialect::Responses).then(|| conversation(request)).flatten();
+    let agent = agent_name(headers, request.dialect());
     let native = || {
         let named = header("session_id").or_else(|| header("session-id"));
         // Only OpenClaw counts its requests in the name, and only it sends this header.
@@ -41,7 +45,7 @@ pub(crate) fn identify(headers: &HeaderMap, request: &Request, hints: &Hints) ->
             .or(named)
             .or_else(|| header("conversation_id"))
             .or_else(|| hints.metadata_user_id.as_deref().and_then(claude_code_session))
-            .or(hints.prompt_cache_key.as_deref())
+            .or(hints.prompt_cache_key.as_deref().filter(|_| names_by_cache_key(&agent)))
             .or(conversation.as_deref())
     };
     let session = own.or_else(native).map(clean_id).filter(|id| !id.is_empty()).map(Arc::from);
@@ -55,7 +59,8 @@ pub(crate) fn identify(headers: &HeaderMap, request: &Request, hints: &Hints) ->
     };
     let text = |name: &str, alias: &Option<String>| header(name).map(str::to_owned).or_else(|| alias.clone());
     Who {
-        agent: agent_name(headers, request.dialect()),
+        chain: hints.prompt_cache_key.as_deref().filter(|_| session.is_none()).map(key_state),
+        agent,
         session,
         echo: own.is_some(),
         kind,
@@ -66,6 +71,16 @@ pub(crate) fn identify(headers: &HeaderMap, request: &Request, hints: &Hints) ->
             memory_scope: text("x-memory-scope", &hints.memory_scope),
         },
     }
+}
+
+/// Codex and OpenClaw have a key for each conversation. The providers' SDKs leave it to the program, and that may have one
+/// for everything it asks.
+fn names_by_cache_key(agent: &str) -> bool {
+    matches!(agent, "codex" | "openclaw")
+}
+
+fn key_state(key: &str) -> u128 {
+    dialect::request::chain(0, xxhash_rust::xxh3::xxh3_128(key.as_bytes()))
 }
 
 /// The conversation at the provider that a Responses request names.
@@ -187,7 +202,9 @@ mod tests {
     #[case::claude_code(&[], json!({"metadata": {"user_id": "user_a_account__session_3f2c"}}), Some("3f2c"))]
     #[case::claude_code_json(&[], json!({"metadata": {"user_id": "{\"device_id\":\"d\",\"session_id\": \"3f2c\"}"}}), Some("3f2c"))]
     #[case::other_user(&[], json!({"metadata": {"user_id": "alice"}}), None)]
-    #[case::cache_key(&[], json!({"prompt_cache_key": "conv-9"}), Some("conv-9"))]
+    #[case::cache_key(&[("user-agent", "codex_cli_rs/0.171.0")], json!({"prompt_cache_key": "conv-9"}), Some("conv-9"))]
+    #[case::key_of_openclaw(&[("x-metaclaw-agent", "openclaw")], json!({"prompt_cache_key": "conv-9"}), Some("conv-9"))]
+    #[case::key_of_a_program(&[("user-agent", "OpenAI/Python 1.2.3")], json!({"prompt_cache_key": "my-app"}), None)]
     #[case::own_before_native(&[("session_id", "n:0")], json!({"session_id": "o", "prompt_cache_key": "p"}), Some("o"))]
     #[case::log_injection(&[], json!({"session_id": "a\nINFO b\u{7}"}), Some("aINFO b"))]
     fn the_session_is_told_by(#[case] headers: &[(&str, &str)], #[case] body: Value, #[case] id: Option<&str>) {

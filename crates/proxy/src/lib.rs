@@ -3,6 +3,7 @@
 //! the store, and word of them to the engine's bus.
 
 mod background;
+mod blocks;
 mod clock;
 mod conceal;
 mod conversation;
@@ -118,9 +119,9 @@ impl Proxy {
         self.journal_failing.load(Ordering::Relaxed)
     }
 
-    /// Words were taken out of the journal: what was put into the messages of quiet sessions is read from there again.
+    /// Words were taken out of the journal: what was put into messages is read from there again.
     pub fn journal_changed(&self) {
-        self.sessions.forget_quiet();
+        self.sessions.journal_changed();
     }
 
     /// Ends a session: in memory, in the journal, and on the bus.

@@ -9,15 +9,17 @@ use async_trait::async_trait;
 use config::Config;
 use memory::{Known, Memory, Recalled};
 use store::{MemoryTurn, TurnId};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::knowledge::{Ask, Knowledge, Piece};
 use crate::memory_routes::{self, OwnAnswer, OwnCall};
 
 /// How long a request waits for memory, …
-const PATIENCE: Duration = Duration::from_millis(150);
+const PATIENCE: Duration = Duration::from_millis(300);
 /// … and right after a start or a change, while it is being read.
 const LOADING: Duration = Duration::from_secs(2);
+/// Searches under way at most: one that took too long for its request still goes on.
+const SEARCHES: usize = 2;
 /// Longest part of the user's words that is searched with: beginning and end say what it is about.
 const LONGEST: usize = 4000;
 
@@ -67,12 +69,13 @@ impl MemorySettings {
 pub struct MemoryKnowledge {
     settings: Arc<ArcSwap<MemorySettings>>,
     changed: Arc<Notify>,
+    searches: Arc<Semaphore>,
 }
 
 impl MemoryKnowledge {
     /// Memory under live settings; `changed` is told when a client has changed it.
     pub fn new(settings: Arc<ArcSwap<MemorySettings>>, changed: Arc<Notify>) -> Self {
-        Self { settings, changed }
+        Self { settings, changed, searches: Arc::new(Semaphore::new(SEARCHES)) }
     }
 }
 
@@ -164,7 +167,7 @@ impl Knowledge for MemoryKnowledge {
         };
         let found = match question.with(|ask| settings.memory.recall_now(ask)) {
             Some(found) => found,
-            None => in_time(settings.memory.clone(), question).await,
+            None => in_time(settings.memory.clone(), question, self.searches.clone()).await,
         };
         let piece = |memory: Recalled| Piece {
             kind: "memory",
@@ -209,24 +212,30 @@ impl Knowledge for MemoryKnowledge {
 }
 
 /// What memory finds within the time a request may wait; nothing if it takes longer.
-async fn in_time(memory: Memory, question: Question) -> Vec<Recalled> {
+async fn in_time(memory: Memory, question: Question, searches: Arc<Semaphore>) -> Vec<Recalled> {
     let session = question.session.clone();
     let patience = if memory.is_loading() { LOADING } else { PATIENCE };
     let runtime = tokio::runtime::Handle::current();
-    let search = tokio::task::spawn_blocking(move || {
-        runtime.block_on(async {
-            let known = |memory: &Recalled| question.prompt.has(memory);
-            let ask = memory::Ask {
-                text: &question.text,
-                scope: &question.scope,
-                session: &question.session,
-                now_ms: question.now_ms,
-                known: Some(Known(&known)),
-                ..memory::Ask::default()
-            };
-            memory.recall(&ask).await
-        })
-    });
+    let search = async move {
+        // Held until the search is over, whether anybody still waits for it or not.
+        let turn = searches.acquire_owned().await;
+        let work = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            runtime.block_on(async {
+                let known = |memory: &Recalled| question.prompt.has(memory);
+                let ask = memory::Ask {
+                    text: &question.text,
+                    scope: &question.scope,
+                    session: &question.session,
+                    now_ms: question.now_ms,
+                    known: Some(Known(&known)),
+                    ..memory::Ask::default()
+                };
+                memory.recall(&ask).await
+            })
+        });
+        work.await
+    };
     match tokio::time::timeout(patience, search).await {
         Ok(Ok(Ok(found))) => found,
         Ok(Ok(Err(error))) => {
@@ -254,6 +263,46 @@ mod tests {
             assert!(written("a \"b\" 中文").iter().any(|form| body.contains(form.as_str())), "{body}");
         }
         assert_eq!(written("😀"), ["😀", "\\ud83d\\ude00"]);
+    }
+
+    /// A search that takes for ever.
+    #[derive(Default)]
+    struct Slow {
+        begun: std::sync::atomic::AtomicUsize,
+        go: Notify,
+    }
+
+    #[async_trait]
+    impl memory::Nearest for Slow {
+        async fn nearest(&self, _: &str, _: &str, _: usize) -> Vec<(i64, f32)> {
+            self.begun.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            self.go.notified().await;
+            Vec::new()
+        }
+    }
+
+    #[tokio::test]
+    async fn searches_that_take_too_long_do_not_pile_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let tracker = tokio_util::task::TaskTracker::new();
+        let cancel = tokio_util::sync::CancellationToken::new();
+        let path = folder.path().join("metaclaw.db");
+        let store = store::Store::open(&path, store::Options::default(), &tracker, cancel).await.unwrap();
+        let slow = Arc::new(Slow::default());
+        let memory = Memory::open(store, memory::Settings::default()).with_nearest(slow.clone());
+        let mut config = Config::default();
+        config.memory.enabled = true;
+        let settings = MemorySettings::from_config(&config, &memory, jiff::tz::TimeZone::UTC);
+        let knowledge = MemoryKnowledge::new(Arc::new(ArcSwap::from_pointee(settings)), Arc::default());
+        let ask = Ask { text: "where is the boat?".to_owned(), ..Ask::default() };
+        for _ in 0..SEARCHES + 3 {
+            assert!(knowledge.recall(&ask).await.is_empty());
+        }
+        assert_eq!(slow.begun.load(std::sync::atomic::Ordering::SeqCst), SEARCHES);
+        // When they are over, others may search.
+        slow.go.notify_waiters();
+        let freed = knowledge.searches.acquire_many(SEARCHES as u32).await.unwrap();
+        drop(freed);
     }
 
     #[test]

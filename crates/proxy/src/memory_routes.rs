@@ -288,9 +288,13 @@ impl Routes<'_> {
     async fn maintenance(&self) -> Answer {
         let scope = self.scope();
         let before = self.figures(&scope).await?;
-        while self.memory.work().await.map_err(failed)? {}
-        self.memory.flush_all().await.map_err(failed)?;
-        let expired = self.memory.expire(self.call.now_ms).await.map_err(failed)?;
+        let (memory, now_ms) = (self.memory.clone(), self.call.now_ms);
+        let expired = aside(async move {
+            while memory.work().await? {}
+            memory.flush_all().await?;
+            memory.expire(now_ms).await
+        });
+        let expired = expired.await.map_err(failed)?;
         let after = self.figures(&scope).await?;
         let superseded = count(&after, "superseded").saturating_sub(count(&before, "superseded"));
         Ok(json!({
@@ -303,17 +307,22 @@ impl Routes<'_> {
     /// Takes the facts from what waits, of one session or of all.
     async fn ingest(&self) -> Answer {
         let body = self.body()?;
-        while self.memory.work().await.map_err(failed)? {}
-        let waiting = self.memory.unheard().await.map_err(failed)?;
-        let mut sessions = Vec::new();
-        let (mut added, mut turns) = (0, 0);
-        for session in waiting.iter().filter(|s| body.session_id.is_empty() || s.session == body.session_id) {
-            let new = self.memory.flush(&session.session).await.map_err(failed)?;
-            added += new;
-            turns += session.turns;
-            sessions.push(json!({ "session_id": session.session, "added": new, "turns": session.turns }));
-        }
-        self.memory.refresh().await.map_err(failed)?;
+        let memory = self.memory.clone();
+        let taken = aside(async move {
+            while memory.work().await? {}
+            let waiting = memory.unheard().await?;
+            let mut sessions = Vec::new();
+            let (mut added, mut turns) = (0, 0);
+            for session in waiting.iter().filter(|s| body.session_id.is_empty() || s.session == body.session_id) {
+                let new = memory.flush(&session.session).await?;
+                added += new;
+                turns += session.turns;
+                sessions.push(json!({ "session_id": session.session, "added": new, "turns": session.turns }));
+            }
+            memory.refresh().await?;
+            Ok((added, turns, sessions))
+        });
+        let (added, turns, sessions) = taken.await.map_err(failed)?;
         Ok(json!({ "added": added, "buffered_turns": turns, "sessions": sessions }))
     }
 
@@ -342,15 +351,20 @@ impl Routes<'_> {
         if utterances.is_empty() {
             return Err(refuse(422, "the turn is empty: give turn.prompt_text, turn.response_text or both"));
         }
-        self.memory.hear(&scope, &body.session_id, &utterances).await.map_err(failed)?;
-        let waiting = self.memory.unheard().await.map_err(failed)?;
-        let turns = waiting.iter().find(|s| s.session == body.session_id).map_or(0, |s| s.turns);
-        if self.settings.extracts && turns >= u64::from(self.settings.flush_every) {
-            let added = self.memory.flush(&body.session_id).await.map_err(failed)?;
-            self.memory.refresh().await.map_err(failed)?;
-            return Ok(json!({ "flushed": true, "added": added }));
-        }
-        Ok(json!({ "flushed": false, "added": null }))
+        let (memory, extracts, every) = (self.memory.clone(), self.settings.extracts, self.settings.flush_every);
+        let flushed = aside(async move {
+            memory.hear(&scope, &body.session_id, &utterances).await?;
+            let waiting = memory.unheard().await?;
+            let turns = waiting.iter().find(|s| s.session == body.session_id).map_or(0, |s| s.turns);
+            if !extracts || turns < u64::from(every) {
+                return Ok(None);
+            }
+            let added = memory.flush(&body.session_id).await?;
+            memory.refresh().await?;
+            Ok(Some(added))
+        });
+        let added = flushed.await.map_err(failed)?;
+        Ok(json!({ "flushed": added.is_some(), "added": added }))
     }
 
     async fn flush_session(&self) -> Answer {
@@ -360,11 +374,27 @@ impl Routes<'_> {
         if body.session_id.trim().is_empty() {
             return Err(refuse(422, "session_id is missing"));
         }
-        while self.memory.work().await.map_err(failed)? {}
-        let added = self.memory.flush(&body.session_id).await.map_err(failed)?;
-        self.memory.refresh().await.map_err(failed)?;
+        let memory = self.memory.clone();
+        let added = aside(async move {
+            while memory.work().await? {}
+            let added = memory.flush(&body.session_id).await?;
+            memory.refresh().await?;
+            Ok(added)
+        });
+        let added = added.await.map_err(failed)?;
         Ok(json!({ "added": added }))
     }
+}
+
+/// Runs what reads and cuts much text on a thread where it holds up no agent.
+async fn aside<T, F>(work: F) -> memory::Result<T>
+where
+    T: Send + 'static,
+    F: Future<Output = memory::Result<T>> + Send + 'static,
+{
+    let runtime = tokio::runtime::Handle::current();
+    let done = tokio::task::spawn_blocking(move || runtime.block_on(work)).await;
+    done.unwrap_or_else(|_| Err(memory::Error::Store(store::Error::Closed)))
 }
 
 fn count(figures: &MemoryFigures, status: &str) -> u64 {
@@ -429,6 +459,13 @@ fn moment(value: &Value) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn long_work_is_done_on_another_thread() {
+        let here = std::thread::current().id();
+        let there = aside(async { Ok(std::thread::current().id()) }).await.expect("runs");
+        assert_ne!(here, there);
+    }
 
     #[test]
     fn times_are_read_in_every_form() {

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use store::{StateMatch, TurnFilter};
+use store::{Block, StateMatch, TurnFilter};
 use tokio::time::Instant;
 
 use crate::Proxy;
+use crate::blocks::{Absent, Older, TEXTS};
 use crate::conversation::{Conversation, TurnKey};
 use crate::identify::Who;
 use crate::sessions::{Found, Remembered};
@@ -123,7 +124,7 @@ async fn remembered(proxy: &Proxy, id: &str, who: &Who) -> store::Result<Option<
     let last =
         TurnFilter { session: Some(id.to_owned()), kind: Some("main".to_owned()), limit: 1, ..TurnFilter::default() };
     let last = store.turns(&last).await?.into_iter().next();
-    let blocks = store.injections(id).await?;
+    let blocks = store.injected(id, TEXTS).await?;
     // What another agent said of whose memory it is holds for that one.
     let scope = last.as_ref().filter(|turn| turn.agent.as_deref() == Some(&*who.agent)).map(|turn| turn.scope.clone());
     Ok(Some(Remembered {
@@ -131,12 +132,32 @@ async fn remembered(proxy: &Proxy, id: &str, who: &Who) -> store::Result<Option<
         turn_no: last.as_ref().map_or(0, |t| t.turn_no),
         step: last.as_ref().map_or(0, |t| t.step),
         scope: scope.unwrap_or_default(),
-        blocks: blocks
-            .into_iter()
-            .map(|b| {
-                let text = Some(b.text).filter(|text| !text.is_empty()).map(Arc::from);
-                (TurnKey { hash: b.message_hash, occurrence: b.occurrence }, text)
-            })
-            .collect(),
+        blocks,
     }))
+}
+
+/// What was put into messages of this conversation and is not in memory any more.
+pub(crate) async fn older(proxy: &Proxy, id: &Arc<str>, talk: &Conversation) -> Older {
+    let Some(absent) = proxy.sessions.absent(id, talk) else { return Older::new() };
+    let store = &proxy.deps.store;
+    let found = match absent {
+        Absent::Named(known, named) if named.is_empty() => Ok(known),
+        Absent::Named(mut known, named) => {
+            let names: Vec<u128> = named.iter().map(|(_, name)| *name).collect();
+            store.block_texts(&names).await.map(|texts| {
+                let texts: std::collections::HashMap<u128, Arc<str>> =
+                    texts.into_iter().map(|(name, text)| (name, text.into())).collect();
+                known.extend(named.into_iter().filter_map(|(key, name)| Some((key, texts.get(&name)?.clone()))));
+                known
+            })
+        }
+        Absent::All => store.injections(id).await.map(|blocks| {
+            let key = |b: &Block| TurnKey { hash: b.message_hash, occurrence: b.occurrence };
+            blocks.into_iter().map(|block| (key(&block), block.text.into())).collect()
+        }),
+    };
+    found.unwrap_or_else(|error| {
+        tracing::warn!(session = %id, %error, "the journal cannot be asked what was added before");
+        Older::new()
+    })
 }

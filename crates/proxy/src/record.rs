@@ -55,6 +55,16 @@ pub(crate) struct Ending {
 /// Whether the row is safe.
 pub(crate) type Recorded = Result<(), String>;
 
+/// What the agent is told of a row that is not in the journal and will not be.
+fn lost(error: &str) -> String {
+    format!("not recorded: {error}")
+}
+
+/// … and of one that is not there yet.
+fn late(error: &str) -> String {
+    format!("not recorded yet; it waits in memory: {error}")
+}
+
 impl Record {
     #[expect(clippy::too_many_arguments, reason = "one call, one place that knows all of it")]
     pub(crate) fn open(
@@ -215,7 +225,7 @@ impl Future for Closing {
         // The agent waits no longer. The row goes on, and is told of when it is there.
         let error = format!("the journal did not take the turn within {:?}", this.patience);
         failing(&this.proxy, &this.session, &error);
-        Poll::Ready(Err(error))
+        Poll::Ready(Err(late(&error)))
     }
 }
 
@@ -244,6 +254,10 @@ impl Row {
             Ok(kept) => {
                 finished.timings.commit_us = micros(begun.elapsed());
                 let tracker = proxy.deps.tracker.clone();
+                let waits = kept.in_memory_only().map(ToString::to_string);
+                if let Some(error) = &waits {
+                    failing(&proxy, &finished.session, error);
+                }
                 // Before the last event leaves: the next turn of any session may ask for it.
                 let told = heard.map(|turn| {
                     let told = turn.id;
@@ -251,7 +265,7 @@ impl Row {
                     told
                 });
                 tracker.spawn(committed(proxy, settings, kept, finished, done, told));
-                return Ok(());
+                return waits.map_or(Ok(()), |error| Err(late(&error)));
             }
             Err(error) => error.to_string(),
         };
@@ -259,7 +273,7 @@ impl Row {
         if done {
             proxy.end_session(&finished.session, EndReason::Explicit).await;
         }
-        Err(error)
+        Err(lost(&error))
     }
 }
 
@@ -286,6 +300,7 @@ async fn committed(
     match result {
         Ok(id) => {
             finished.id = id;
+            proxy.sessions.is_written(&session);
             tracing::debug!(
                 %id,
                 %session,

@@ -1,20 +1,20 @@
 //! The sessions that are under way, in memory: which conversation belongs to which, how many turns it had, what was put
-//! into which message. Bounded; what falls out comes back from the journal (`recall` fills it in again).
+//! into which message (`blocks`). Bounded; what falls out comes back from the journal (`recall` fills it in again).
 
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use store::{Kind, Outcome, Scope};
+use store::{Injected, Kind, Outcome, Scope};
 use tokio::time::Instant;
 
+use crate::blocks::{Absent, Blocks, Older, Texts};
 use crate::conversation::{Conversation, TurnKey};
 use crate::identify::Who;
 
 /// Sessions kept in memory.
 const CAPACITY: usize = 1024;
-/// Bytes of injected text kept in memory.
+/// What was put into messages may take so many bytes in memory.
 const BLOCK_BYTES: usize = 6 << 20;
 /// States kept per session; older ones are found in the journal.
 const STATES: usize = 32;
@@ -61,8 +61,7 @@ pub(crate) struct Remembered {
     pub(crate) agent: Option<Arc<str>>,
     pub(crate) turn_no: u32,
     pub(crate) step: u32,
-    /// What was decided for which message; `None` = that nothing is added.
-    pub(crate) blocks: Vec<(TurnKey, Option<Arc<str>>)>,
+    pub(crate) blocks: Vec<Injected>,
     pub(crate) scope: Scope,
 }
 
@@ -75,8 +74,8 @@ struct Session {
     turn_no: u32,
     /// The turns that requests may still go on with, the latest last.
     turns: Vec<Turn>,
-    /// What was decided for which message; `None` = nothing fitted.
-    blocks: HashMap<TurnKey, Option<Arc<str>>>,
+    /// What was decided for which message.
+    blocks: Blocks,
     states: VecDeque<u128>,
     said: VecDeque<u128>,
     /// State of the last request that did not end well.
@@ -100,7 +99,7 @@ struct Table {
     by_state: HashMap<u128, VecDeque<Claim>>,
     by_said: HashMap<u128, VecDeque<Claim>>,
     failed: HashMap<u128, (Arc<str>, Instant)>,
-    block_bytes: usize,
+    texts: Texts,
     /// Sessions with nothing under way in the order in which they fell silent, the longest silent first. Entries
     /// whose number is not the session's own any more are passed over.
     quiet: VecDeque<(u64, Arc<str>)>,
@@ -165,25 +164,30 @@ impl Sessions {
             return;
         }
         table.make_room();
-        let bytes: usize = from.blocks.iter().filter_map(|(_, text)| text.as_deref()).map(str::len).sum();
-        table.block_bytes += bytes;
         let mut session = Session::new(from.agent.unwrap_or_else(|| agent.clone()), now);
         session.turn_no = from.turn_no;
         if from.turn_no > 0 {
             session.turns.push(Turn { key: None, no: from.turn_no, step: from.step });
         }
         session.scope = from.scope;
-        session.blocks = from.blocks.into_iter().collect();
+        session.blocks = Blocks::remembered(from.blocks, &mut table.texts);
         table.sessions.insert(id.clone(), session);
         table.falls_silent(id);
     }
 
-    /// Enters a request into its session, which is made if need be. Every entered request must be left again.
-    pub(crate) fn enter(&self, id: &Arc<str>, who: &Who, talk: &Conversation, now: Instant) -> Place {
+    /// What a request needs of the journal before it is entered; `None` = nothing.
+    pub(crate) fn absent(&self, id: &str, talk: &Conversation) -> Option<Absent> {
+        self.table().sessions.get(id)?.blocks.absent(talk)
+    }
+
+    /// Enters a request into its session, which is made if need be; `older` is what was absent. Every entered request
+    /// must be left again.
+    pub(crate) fn enter(&self, id: &Arc<str>, who: &Who, talk: &Conversation, older: &Older, now: Instant) -> Place {
         let mut table = self.table();
         if !table.sessions.contains_key(id) {
             table.make_room();
         }
+        let table = &mut *table;
         let session = table.sessions.entry(id.clone()).or_insert_with(|| Session::new(who.agent.clone(), now));
         session.last = now;
         session.in_flight += 1;
@@ -197,31 +201,36 @@ impl Sessions {
             scope: session.scope_of(who),
         };
         if !who.kind.is_main() {
-            session.put_back_aside(talk, &mut place);
+            session.put_back_aside(talk, older, &mut place);
             return place;
         }
         (place.turn_no, place.step) = session.count(talk);
         place.open = talk.trigger;
-        session.put_back(talk, &mut place);
+        session.put_back(talk, older, &mut place);
         if let Some((_, key)) = place.open.filter(|_| talk.tool_step) {
             // A turn that is under way has been seen by the provider without text; it stays so.
-            session.blocks.insert(key, None);
+            session.blocks.decide(key, None, &mut table.texts);
             place.open = None;
         }
         place
     }
 
-    /// Remembers what was decided for a message. The first decision counts and is given back, and whether it is this one.
+    /// Remembers what was decided for a message. The first decision counts and is given back; true if it is this one.
     pub(crate) fn decide(&self, id: &Arc<str>, key: TurnKey, text: Option<Arc<str>>) -> (Option<Arc<str>>, bool) {
         let mut table = self.table();
-        let table = &mut *table;
-        let Some(session) = table.sessions.get_mut(id) else { return (text, true) };
-        match session.blocks.entry(key) {
-            Entry::Occupied(decided) => (decided.get().clone(), false),
-            Entry::Vacant(open) => {
-                table.block_bytes += text.as_ref().map_or(0, |t| t.len());
-                (open.insert(text).clone(), true)
-            }
+        let Table { sessions, texts, .. } = &mut *table;
+        match sessions.get_mut(id) {
+            Some(session) => session.blocks.decide(key, text, texts),
+            None => (text, true),
+        }
+    }
+
+    /// A turn of this session is in the journal: older texts are found there.
+    pub(crate) fn is_written(&self, id: &str) {
+        let mut table = self.table();
+        let Table { sessions, texts, .. } = &mut *table;
+        if let Some(session) = sessions.get_mut(id) {
+            session.blocks.trim(texts);
         }
     }
 
@@ -258,16 +267,23 @@ impl Sessions {
             }
         }
         if session.in_flight == 0 {
-            table.falls_silent(id);
+            if session.blocks.is_stale() {
+                table.remove(id);
+            } else {
+                table.falls_silent(id);
+            }
         }
     }
 
-    /// Forgets all sessions without a request under way: what the journal says of them has changed.
-    pub(crate) fn forget_quiet(&self) {
+    /// What the journal says of sessions has changed: those without a request under way are forgotten, of the others
+    /// what was put into their messages, until they fall silent.
+    pub(crate) fn journal_changed(&self) {
         let mut table = self.table();
         let quiet: Vec<Arc<str>> =
             table.sessions.iter().filter(|(_, s)| s.in_flight == 0).map(|(id, _)| id.clone()).collect();
         quiet.iter().for_each(|id| table.remove(id));
+        let Table { sessions, texts, .. } = &mut *table;
+        sessions.values_mut().for_each(|session| session.blocks.outdate(texts));
     }
 
     /// Forgets a session. The journal still knows it.
@@ -287,17 +303,21 @@ impl Sessions {
         self.table().sessions.get(id).is_some_and(|s| s.in_flight > 0 || now.duration_since(s.last) < idle)
     }
 
-    /// Where a request would belong and what would be put into it, without entering it.
-    pub(crate) fn preview(&self, who: &Who, talk: &Conversation, now: Instant) -> Place {
+    /// Where a request would belong; empty if nowhere.
+    pub(crate) fn whereabouts(&self, who: &Who, talk: &Conversation, now: Instant) -> Arc<str> {
         let aside = Who { kind: Kind::Side(String::new()), ..who.clone() };
-        let id = match self.find(&aside, talk, now) {
+        match self.find(&aside, talk, now) {
             Found::Here(id) | Found::Named(id) => id,
             Found::Unknown => {
                 let alike = self.find_by_words(&aside, talk);
                 alike.or_else(|| self.find_earlier(talk.earlier(), &aside, talk)).unwrap_or_default()
             }
             Found::New => Arc::default(),
-        };
+        }
+    }
+
+    /// What would be put into a request of this session, without entering it.
+    pub(crate) fn preview(&self, id: &Arc<str>, who: &Who, talk: &Conversation, older: &Older) -> Place {
         let mut place = Place {
             session: id.clone(),
             turn_no: 0,
@@ -307,8 +327,8 @@ impl Sessions {
             current: None,
             scope: who.scope.clone(),
         };
-        if let Some(session) = self.table().sessions.get(&id) {
-            session.put_back(talk, &mut place);
+        if let Some(session) = self.table().sessions.get(id) {
+            session.put_back(talk, older, &mut place);
         }
         place
     }
@@ -336,7 +356,7 @@ impl Session {
             in_flight: 0,
             turn_no: 0,
             turns: Vec::new(),
-            blocks: HashMap::new(),
+            blocks: Blocks::default(),
             states: VecDeque::new(),
             said: VecDeque::new(),
             failed: None,
@@ -398,33 +418,26 @@ impl Session {
     }
 
     /// Fills in what was put into the messages of this conversation before.
-    fn put_back(&self, talk: &Conversation, place: &mut Place) {
+    fn put_back(&self, talk: &Conversation, older: &Older, place: &mut Place) {
         let current = talk.trigger.map(|(_, key)| key);
-        self.put_back_but(current, talk, place);
-        if let Some(decided) = current.and_then(|key| self.blocks.get(&key)) {
-            place.current.clone_from(decided);
+        self.put_back_but(current, talk, older, place);
+        if let Some(key) = current.filter(|key| self.blocks.is_decided(key, older)) {
+            place.current = self.blocks.text(&key, older);
             place.open = None;
         }
     }
 
     /// The same for a call beside the conversation. Where it carries the conversation, what goes upstream begins as
     /// the conversation did; a call of its own gets nothing.
-    fn put_back_aside(&self, talk: &Conversation, place: &mut Place) {
+    fn put_back_aside(&self, talk: &Conversation, older: &Older, place: &mut Place) {
         if !talk.answered.is_empty() {
-            self.put_back_but(None, talk, place);
+            self.put_back_but(None, talk, older, place);
         }
     }
 
-    fn put_back_but(&self, but: Option<TurnKey>, talk: &Conversation, place: &mut Place) {
-        if self.blocks.is_empty() {
-            return;
-        }
+    fn put_back_but(&self, but: Option<TurnKey>, talk: &Conversation, older: &Older, place: &mut Place) {
         let earlier = talk.users.iter().filter(|(_, key)| Some(*key) != but);
-        place.put_back = earlier.filter_map(|(index, key)| Some((*index, self.blocks.get(key)?.clone()?))).collect();
-    }
-
-    fn block_bytes(&self) -> usize {
-        self.blocks.values().flatten().map(|text| text.len()).sum()
+        place.put_back = earlier.filter_map(|(index, key)| Some((*index, self.blocks.text(key, older)?))).collect();
     }
 }
 
@@ -501,8 +514,8 @@ impl Table {
     }
 
     fn remove(&mut self, id: &str) {
-        let Some(session) = self.sessions.remove(id) else { return };
-        self.block_bytes = self.block_bytes.saturating_sub(session.block_bytes());
+        let Some(mut session) = self.sessions.remove(id) else { return };
+        session.blocks.release(&mut self.texts);
         for state in &session.states {
             release(&mut self.by_state, *state, id);
         }
@@ -531,7 +544,7 @@ impl Table {
 
     /// Lets the longest unused sessions go while the table is full. Sessions with a request under way stay.
     fn make_room(&mut self) {
-        while self.sessions.len() >= CAPACITY || self.block_bytes >= BLOCK_BYTES {
+        while self.sessions.len() >= CAPACITY || self.texts.bytes >= BLOCK_BYTES {
             let Some((silence, id)) = self.quiet.pop_front() else { return };
             // A session that spoke again stands further back, or will when it is silent.
             if self.sessions.get(&id).is_some_and(|s| s.quiet == silence && s.in_flight == 0) {
@@ -546,11 +559,19 @@ mod tests {
     use super::*;
 
     fn who() -> Who {
-        Who { agent: "a".into(), session: None, echo: false, kind: Kind::Main, done: false, scope: Scope::default() }
+        Who {
+            agent: "a".into(),
+            session: None,
+            chain: None,
+            echo: false,
+            kind: Kind::Main,
+            done: false,
+            scope: Scope::default(),
+        }
     }
 
     fn enter(sessions: &Sessions, id: &str) {
-        sessions.enter(&id.into(), &who(), &Conversation::default(), Instant::now());
+        sessions.enter(&id.into(), &who(), &Conversation::default(), &Older::new(), Instant::now());
     }
 
     fn leave(sessions: &Sessions, id: &str) {

@@ -139,7 +139,7 @@ impl AgentStream {
             (_, Some(failure)) => {
                 let recorded = match std::mem::replace(&mut self.stage, Stage::Over) {
                     Stage::Committing { commit, .. } => commit.await,
-                    _ => Err("the request was not recorded".to_owned()),
+                    _ => Err("not recorded".to_owned()),
                 };
                 Beginning::Failed(failure, recorded)
             }

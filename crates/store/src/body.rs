@@ -100,17 +100,23 @@ pub(crate) fn rebuild(encoded: &Encoded, base: &[u8]) -> Result<Vec<u8>, Rebuild
     let wanted = encoded.len - shared;
     let mut body = Vec::with_capacity(encoded.len);
     body.extend_from_slice(&base[..prefix]);
+    middle(encoded, wanted, &mut body)?;
+    body.extend_from_slice(&base[base.len() - suffix..]);
+    if body.len() != encoded.len {
+        return Err(RebuildError::Shape);
+    }
+    if xxh3_64(&body) != encoded.hash { Err(RebuildError::Checksum) } else { Ok(body) }
+}
+
+/// Adds the middle of a body, `wanted` bytes long, to `body`.
+pub(crate) fn middle(encoded: &Encoded, wanted: usize, body: &mut Vec<u8>) -> Result<(), RebuildError> {
     if encoded.compressed {
         let middle = zstd::bulk::decompress(&encoded.middle, wanted).map_err(RebuildError::Zstd)?;
         body.extend_from_slice(&middle);
     } else {
         body.extend_from_slice(&encoded.middle);
     }
-    body.extend_from_slice(&base[base.len() - suffix..]);
-    if body.len() != encoded.len {
-        return Err(RebuildError::Shape);
-    }
-    if xxh3_64(&body) != encoded.hash { Err(RebuildError::Checksum) } else { Ok(body) }
+    Ok(())
 }
 
 /// Length of the common start, compared in blocks that the compiler turns into wide compares.

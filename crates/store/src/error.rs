@@ -81,6 +81,22 @@ pub enum Error {
     /// The store has been shut down.
     #[error("the journal is closed")]
     Closed,
+    /// The database refuses what was to be written; others may be written.
+    #[error("{} does not take this: {message}", path.display())]
+    Refused {
+        /// The database file.
+        path: PathBuf,
+        /// SQLite's message with its extended code.
+        message: String,
+    },
+    /// The disk or the system failed in a way that trying again may mend.
+    #[error("{} cannot be read or written: {message}; look at the disk and its quota", path.display())]
+    Io {
+        /// The database file.
+        path: PathBuf,
+        /// SQLite's message with its extended code.
+        message: String,
+    },
     /// Anything else SQLite said.
     #[error("{}: {message}", path.display())]
     Sqlite {
@@ -101,7 +117,7 @@ fn backups_hint(backups: &[PathBuf]) -> String {
 impl Error {
     /// True if the database as a whole cannot be written just now; false if the fault may lie in what was to be written.
     pub(crate) fn is_of_the_database(&self) -> bool {
-        !matches!(self, Self::Sqlite { .. } | Self::NoSuchTurn(_))
+        !matches!(self, Self::Refused { .. } | Self::NoSuchTurn(_))
     }
 
     /// From what sqlx said about the database at `path`.
@@ -111,21 +127,26 @@ impl Error {
             sqlx::Error::Database(db) => {
                 let code = db.code().and_then(|c| c.parse::<i32>().ok()).unwrap_or(0);
                 let reason = db.message().to_owned();
+                // Primary result codes, https://sqlite.org/rescode.html.
                 match code & 0xff {
                     5 | 6 => Self::Busy { path },
                     8 => Self::ReadOnly { path, reason },
+                    10 => Self::Io { path, message: format!("{reason} (SQLite code {code})") },
                     11 | 26 => {
                         let backups = crate::migrate::backups_of(&path);
                         Self::Corrupt { path, reason, backups }
                     }
                     13 => Self::DiskFull { path },
                     14 => Self::CannotOpen { path, reason },
+                    // Too big, a constraint, a wrong type, out of range: the fault of the row.
+                    18 | 19 | 20 | 25 => Self::Refused { path, message: format!("{reason} (SQLite code {code})") },
                     _ => Self::Sqlite { path, message: format!("{reason} (SQLite code {code})") },
                 }
             }
             sqlx::Error::PoolClosed => Self::Closed,
             sqlx::Error::PoolTimedOut => Self::Busy { path },
             sqlx::Error::Io(io) => Self::from_io(path, io),
+            sqlx::Error::Encode(_) => Self::Refused { path, message: error.to_string() },
             other => Self::Sqlite { path, message: other.to_string() },
         }
     }

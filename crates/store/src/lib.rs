@@ -7,16 +7,20 @@ mod body;
 mod checkpoint;
 mod error;
 mod event;
+mod insert;
 mod lease;
 mod memory;
 mod migrate;
+mod open;
 mod read;
+mod rejected;
 mod session;
 mod sessions;
 mod skills;
 mod spool;
 mod store;
 mod turn;
+mod unsettled;
 mod writer;
 
 pub use error::{Error, Result};
@@ -24,8 +28,8 @@ pub use event::{Event, NewEvent};
 pub use lease::Lease;
 pub use memory::{
     Absorbed, CHUNK, Fact, FactFilter, FactPatch, FactWords, Forget, Forgotten, Legacy, MemoryFigures, MemoryTurn,
-    NewFact, NewWindow, NewWindows, Posting, PostingRow, ScopeInfo, TailWindow, Unheard, Window, WindowFilter, decode,
-    encode, read_legacy,
+    NewFact, NewWindow, NewWindows, Posting, PostingRow, ScopeInfo, ScopeOf, TailWindow, Unheard, Window, WindowFilter,
+    decode, encode, read_legacy,
 };
 pub use session::{EndReason, Session, SessionFilter, StateMatch};
 pub use skills::{
@@ -33,4 +37,6 @@ pub use skills::{
     SkillOutcome, SkillProposal, SkillRow, SkillState, SkillVersion, TurnRow,
 };
 pub use store::{Kept, Options, Store};
-pub use turn::{Addition, Block, Kind, NewTurn, Outcome, Sampled, Scope, Turn, TurnFilter, TurnId, TurnSummary, Usage};
+pub use turn::{
+    Addition, Block, Injected, Kind, NewTurn, Outcome, Sampled, Scope, Turn, TurnFilter, TurnId, TurnSummary, Usage,
+};

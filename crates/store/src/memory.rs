@@ -10,13 +10,15 @@ mod index;
 mod legacy;
 mod live;
 mod postings;
+mod scrub;
 mod search;
 
 pub use absorb::{Absorbed, MemoryTurn, NewWindow};
 pub use browse::WindowFilter;
 pub use facts::{Fact, FactFilter, FactPatch, FactWords, NewFact};
 pub use flush::Unheard;
-pub use forget::{Forget, Forgotten};
+pub(crate) use forget::Buried;
+pub use forget::{Forget, Forgotten, ScopeOf};
 pub use legacy::{Legacy, read_legacy};
 pub use live::{MemoryFigures, NewWindows};
 pub use postings::{CHUNK, Posting, decode, encode};

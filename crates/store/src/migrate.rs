@@ -1,4 +1,4 @@
-//! Schema versions: forward only, each in one transaction, each after a backup (`VACUUM INTO`). `PRAGMA user_version` is the
+//! Schema versions: forward only, each in one transaction, all after one backup of what was there (`VACUUM INTO`). `PRAGMA user_version` is the
 //! version, `PRAGMA application_id` says whose file it is. The caller holds the open lock, so two processes take turns.
 
 use std::path::{Path, PathBuf};
@@ -48,19 +48,18 @@ pub(crate) async fn migrate(conn: &mut SqliteConnection, path: &Path, keep: usiz
 
 async fn run(conn: &mut SqliteConnection, path: &Path, keep: usize, migrations: &[&'static str]) -> Result<()> {
     let sql = |e: sqlx::Error| Error::from_sqlx(path, &e);
-    let mut have: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut *conn).await.map_err(sql)?;
-    for (step, migration) in (1i64..).zip(migrations).filter(|(step, _)| *step > have).collect::<Vec<_>>() {
-        if have > 0 {
-            let backup = backup(conn, path, step).await?;
-            tracing::info!(from = have, to = step, backup = %backup.display(), "migrating the journal");
-            prune(path, keep);
-        }
+    let have: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut *conn).await.map_err(sql)?;
+    if have > 0 && (have as usize) < migrations.len() {
+        let backup = backup(conn, path, have + 1).await?;
+        tracing::info!(from = have, to = migrations.len(), backup = %backup.display(), "migrating the journal");
+        prune(path, keep);
+    }
+    for (step, migration) in (1i64..).zip(migrations).filter(|(step, _)| *step > have) {
         let mut tx = conn.begin_with("BEGIN IMMEDIATE").await.map_err(sql)?;
         sqlx::raw_sql(*migration).execute(&mut *tx).await.map_err(sql)?;
         let header = format!("PRAGMA user_version = {step}; PRAGMA application_id = {APPLICATION_ID}");
         sqlx::raw_sql(AssertSqlSafe(header)).execute(&mut *tx).await.map_err(sql)?;
         tx.commit().await.map_err(sql)?;
-        have = step;
     }
     Ok(())
 }
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_backup_is_made_before_each_step_and_the_last_three_are_kept() {
+    async fn one_backup_is_made_before_a_migration_and_the_last_three_are_kept() {
         let dir = tempfile::tempdir().expect("makes a folder");
         let path = dir.path().join("metaclaw.db");
         let mut conn = connect(&path).await;
@@ -166,14 +165,24 @@ mod tests {
         ];
         run(&mut conn, &path, 3, &steps[..1]).await.expect("migrates");
         assert!(backups_of(&path).is_empty(), "there was nothing to keep");
+        run(&mut conn, &path, 3, &steps[..3]).await.expect("migrates two steps at once");
+        let names = || {
+            let name = |p: &PathBuf| Some(p.file_name()?.to_str()?.to_owned());
+            backups_of(&path).iter().filter_map(name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(), ["before-v2-0001.db"]);
+        run(&mut conn, &path, 3, &steps[..4]).await.expect("migrates");
         run(&mut conn, &path, 3, &steps).await.expect("migrates");
+        run(&mut conn, &path, 3, &steps).await.expect("has nothing to do");
         let backups = backups_of(&path);
-        let names: Vec<_> = backups.iter().filter_map(|p| p.file_name()?.to_str()).collect();
-        assert_eq!(names, ["before-v3-0002.db", "before-v4-0003.db", "before-v5-0004.db"]);
+        assert_eq!(names(), ["before-v2-0001.db", "before-v4-0002.db", "before-v5-0003.db"]);
         let mut old = connect(&backups[2]).await;
         let count: i64 = sqlx::query_scalar("SELECT count(*) FROM t").fetch_one(&mut old).await.expect("reads");
         let version: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut old).await.expect("reads");
         assert_eq!((count, version), (3, 4));
+        let mut oldest = connect(&backups[0]).await;
+        let version: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut oldest).await.expect("reads");
+        assert_eq!(version, 1, "what the program before could open");
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;

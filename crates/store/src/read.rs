@@ -1,14 +1,16 @@
 //! Turns read back: lists, one turn, its request body, a session's injected blocks, and where a conversation state was seen.
 
+use std::collections::HashMap;
+
 use sqlx::sqlite::SqliteRow;
-use sqlx::{QueryBuilder, Row as _, Sqlite, SqlitePool};
+use sqlx::{QueryBuilder, Row as _, Sqlite, SqliteConnection, SqlitePool};
 
 use bytes::Bytes;
 
 use crate::body::{self, Encoded};
 use crate::{
-    Block, Error, Kind, Outcome, Result, Sampled, Scope, StateMatch, Store, Turn, TurnFilter, TurnId, TurnSummary,
-    Usage,
+    Block, Error, Injected, Kind, Outcome, Result, Sampled, Scope, StateMatch, Store, Turn, TurnFilter, TurnId,
+    TurnSummary, Usage,
 };
 
 const SUMMARY: &str = "SELECT t.id, s.id AS session, t.agent, kind, turn_no, step, dialect, upstream_dialect, upstream, model_asked, \
@@ -119,8 +121,36 @@ fn whole(row: &SqliteRow) -> sqlx::Result<Turn> {
     })
 }
 
+/// The rows that a body is made of, the first first.
+const CHAIN: &str = "WITH RECURSIVE chain (id, base) AS (
+         SELECT id, body_base FROM turns WHERE id = ?
+         UNION ALL
+         SELECT t.id, t.body_base FROM chain JOIN turns t ON t.id = chain.base
+     )
+     SELECT id, body_base, body_depth, body_prefix, body_suffix, body_len, body_hash, body_codec, body
+     FROM turns WHERE id IN (SELECT id FROM chain) ORDER BY body_depth";
+
+/// The body at the end of a chain.
+fn rebuild(chain: Vec<(i64, Encoded)>) -> std::result::Result<Vec<u8>, body::RebuildError> {
+    let mut base = (None, Vec::new());
+    for (turn, encoded) in chain {
+        if encoded.base != base.0 {
+            return Err(body::RebuildError::Shape);
+        }
+        base = (Some(turn), body::rebuild(&encoded, &base.1)?);
+    }
+    Ok(base.1)
+}
+
+/// A row's request body; `None` if there is none, or it cannot be rebuilt.
+pub(crate) async fn body_of(conn: &mut SqliteConnection, id: i64) -> sqlx::Result<Option<Vec<u8>>> {
+    let rows = sqlx::query(CHAIN).bind(id).fetch_all(conn).await?;
+    let chain: Vec<_> = rows.iter().map(link).collect::<sqlx::Result<_>>()?;
+    Ok(if chain.is_empty() { None } else { rebuild(chain).ok() })
+}
+
 /// One row of a body's chain: its number, and how it stands on the one before.
-fn link(row: &SqliteRow) -> sqlx::Result<(i64, Encoded)> {
+pub(crate) fn link(row: &SqliteRow) -> sqlx::Result<(i64, Encoded)> {
     let size = |column| row.try_get::<i64, _>(column).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
     let encoded = Encoded {
         base: row.try_get("body_base")?,
@@ -183,33 +213,13 @@ impl Store {
 
     /// The request body, exactly as the client sent it.
     pub async fn request_of(&self, id: TurnId) -> Result<Bytes> {
-        let rows = sqlx::query(
-            "WITH RECURSIVE chain (id, base) AS (
-                 SELECT id, body_base FROM turns WHERE id = ?
-                 UNION ALL
-                 SELECT t.id, t.body_base FROM chain JOIN turns t ON t.id = chain.base
-             )
-             SELECT id, body_base, body_depth, body_prefix, body_suffix, body_len, body_hash, body_codec, body
-             FROM turns WHERE id IN (SELECT id FROM chain) ORDER BY body_depth",
-        )
-        .bind(id.0)
-        .fetch_all(self.settled().await)
-        .await;
+        let rows = sqlx::query(CHAIN).bind(id.0).fetch_all(self.settled().await).await;
         let chain: sqlx::Result<Vec<_>> = rows.and_then(|rows| rows.iter().map(link).collect());
         let chain = chain.map_err(|e| self.shared.sqlx(&e))?;
         if chain.is_empty() {
             return Err(Error::NoSuchTurn(id.0));
         }
-        let rebuilt = tokio::task::spawn_blocking(move || {
-            let mut base = (None, Vec::new());
-            for (turn, encoded) in chain {
-                if encoded.base != base.0 {
-                    return Err(body::RebuildError::Shape);
-                }
-                base = (Some(turn), body::rebuild(&encoded, &base.1)?);
-            }
-            Ok(Bytes::from(base.1))
-        });
+        let rebuilt = tokio::task::spawn_blocking(move || rebuild(chain).map(Bytes::from));
         let corrupt = |reason: String| Error::Corrupt {
             path: self.shared.path.clone(),
             reason: format!("turn {id}: {reason}"),
@@ -225,7 +235,7 @@ impl Store {
              WHERE session = (SELECT key FROM sessions WHERE id = ?) AND block_hash IS NOT NULL ORDER BY id",
         )
         .bind(session)
-        .fetch_all(self.settled().await)
+        .fetch_all(self.settled_session(session).await)
         .await;
         let mut blocks: Vec<Block> = rows
             .and_then(|rows| rows.iter().filter_map(|row| block(row).transpose()).collect())
@@ -236,11 +246,59 @@ impl Store {
         Ok(blocks)
     }
 
+    /// The same, by the names of the texts, with the texts of the last `newest` of them.
+    pub async fn injected(&self, session: &str, newest: usize) -> Result<Vec<Injected>> {
+        let rows = sqlx::query(
+            "SELECT t.block_hash, t.block_nth, b.hash AS name FROM turns t JOIN blocks b ON b.id = t.block
+             WHERE t.session = (SELECT key FROM sessions WHERE id = ?) AND t.block_hash IS NOT NULL ORDER BY t.id",
+        )
+        .bind(session)
+        .fetch_all(self.settled().await)
+        .await;
+        let injected = |row: &SqliteRow| {
+            let (Some(message_hash), Some(name)) = (hash(row, "block_hash")?, hash(row, "name")?) else {
+                return Ok(None);
+            };
+            let occurrence = row.try_get::<Option<u32>, _>("block_nth")?.unwrap_or(0);
+            Ok(Some(Injected { message_hash, occurrence, name, text: None }))
+        };
+        let mut blocks: Vec<Injected> = rows
+            .and_then(|rows| rows.iter().filter_map(|row| injected(row).transpose()).collect())
+            .map_err(|e| self.shared.sqlx(&e))?;
+        // What was injected first stays.
+        let mut seen = std::collections::HashSet::new();
+        blocks.retain(|b| seen.insert((b.message_hash, b.occurrence)));
+        let first = blocks.len().saturating_sub(newest);
+        let newest = blocks.get_mut(first..).unwrap_or_default();
+        let names: Vec<u128> = newest.iter().map(|block| block.name).collect();
+        let texts = self.block_texts(&names).await?;
+        newest.iter_mut().for_each(|block| block.text = texts.get(&block.name).cloned());
+        Ok(blocks)
+    }
+
+    /// Injected texts by their names; those that are there.
+    pub async fn block_texts(&self, names: &[u128]) -> Result<HashMap<u128, String>> {
+        let mut texts = HashMap::new();
+        for names in names.chunks(512) {
+            let mut query = QueryBuilder::<Sqlite>::new("SELECT hash, text FROM blocks WHERE hash IN (");
+            let mut list = query.separated(", ");
+            for name in names {
+                list.push_bind(name.to_be_bytes().to_vec());
+            }
+            query.push(")");
+            let rows = query.build().fetch_all(&self.shared.readers).await;
+            let text = |row: &SqliteRow| Ok((hash(row, "hash")?.unwrap_or_default(), row.try_get("text")?));
+            let found: sqlx::Result<Vec<_>> = rows.and_then(|rows| rows.iter().map(text).collect());
+            texts.extend(found.map_err(|e| self.shared.sqlx(&e))?);
+        }
+        Ok(texts)
+    }
+
     /// Where an agent's conversations had this state, newest first; which of them have gone on from it.
     pub async fn session_by_state(&self, state: u128, agent: &str) -> Result<Vec<StateMatch>> {
         let query = sqlx::query(concat!(matches!(), "WHERE t.state = ? AND t.agent = ? ORDER BY t.id DESC LIMIT 64"));
         let query = query.bind(state.to_be_bytes().to_vec()).bind(agent);
-        self.matches(query, self.settled_at(state).await).await
+        self.matches(query, self.settled_state(state).await).await
     }
 
     /// Where an agent got the answer with this id (OpenAI Responses), newest first.

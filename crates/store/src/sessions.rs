@@ -30,7 +30,7 @@ impl Store {
     pub async fn session(&self, id: &str) -> Result<Option<Session>> {
         let mut query = QueryBuilder::<Sqlite>::new(COLUMNS);
         query.push(" WHERE id = ").push_bind(id);
-        let row = query.build().fetch_optional(self.settled().await).await;
+        let row = query.build().fetch_optional(self.settled_session(id).await).await;
         row.and_then(|row| row.as_ref().map(session).transpose()).map_err(|e| self.shared.sqlx(&e))
     }
 

@@ -20,12 +20,12 @@ const MAGIC: u32 = u32::from_le_bytes(*b"MCs1");
 /// Magic, length of the turn, length of the body, zero, number, database, checksum of turn and body; little-endian.
 const HEAD: usize = 40;
 /// Records larger than this go straight to the database.
-const LARGEST: usize = 8 << 20;
+const LARGEST: u64 = 8 << 20;
 /// Where the halves begin, and how long one may grow before the other is used, if that one is free, …
 const HALVES: [u64; 2] = [0, 32 << 20];
 const TURN_OVER: u64 = 2 << 20;
 /// … and at all. Beyond it turns wait for the database.
-const FULL: u64 = 24 << 20;
+const FULL: u64 = HALVES[1];
 /// Bodies from this size on are written by a call of their own instead of being copied first.
 const ASIDE: usize = 16 << 10;
 
@@ -58,7 +58,7 @@ pub(crate) struct Left {
     pub(crate) body: Bytes,
 }
 
-/// What [`Spool::open`] found.
+/// What [`Spool::read`] found.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) spool: Spool,
@@ -78,18 +78,22 @@ pub(crate) fn is_left(db: &Path) -> bool {
 }
 
 impl Spool {
-    /// Opens the spool of the database at `path`, whose `db` and `done` these are. `None`: another process has it.
-    pub(crate) fn open(path: &Path, db: i64, done: i64) -> io::Result<Option<Opened>> {
+    /// Opens the spool of the database at `path`. `None`: another process has it.
+    pub(crate) fn lock(path: &Path) -> io::Result<Option<File>> {
         let mut options = std::fs::OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(path_of(path))?;
         match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) => return Err(error),
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
         }
+    }
+
+    /// Reads a locked spool, whose database says `db` and `done` of it.
+    pub(crate) fn read(file: File, db: i64, done: i64) -> io::Result<Opened> {
         let [one, two] = [read_chain(&file, db, HALVES[0])?, read_chain(&file, db, HALVES[1])?];
         // Writing goes on behind the newest record.
         let half = usize::from(two.last > one.last);
@@ -99,7 +103,7 @@ impl Spool {
         left.sort_by_key(|record| record.seq);
         let settled = if left.is_empty() { next - 1 } else { done };
         let state = State { next, half, len, other_last, settled };
-        Ok(Some(Opened { spool: Self { file, db, state: Mutex::new(state) }, left }))
+        Ok(Opened { spool: Self { file, db, state: Mutex::new(state) }, left })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -118,7 +122,8 @@ impl Spool {
             state.half = 1 - state.half;
             state.len = 0;
         }
-        if state.len >= FULL || head.turn_len + head.body_len > LARGEST {
+        let len = (HEAD + head.turn_len + head.body_len) as u64;
+        if len > LARGEST || state.len + len > FULL {
             return Ok(false);
         }
         (head.seq, head.db) = (state.next, self.db);
@@ -129,7 +134,7 @@ impl Spool {
             write_all_at(&self.file, &body, at + bytes.len() as u64)?;
         }
         state.next += 1;
-        state.len += (HEAD + head.turn_len + head.body_len) as u64;
+        state.len += len;
         queue(head.seq);
         Ok(true)
     }
@@ -218,7 +223,7 @@ impl Head {
             db: long(24)?.cast_signed(),
             hash: long(32)?,
         };
-        (head.turn_len + head.body_len <= LARGEST && head.seq > 0).then_some(head)
+        ((HEAD + head.turn_len + head.body_len) as u64 <= LARGEST && head.seq > 0).then_some(head)
     }
 }
 
@@ -311,7 +316,8 @@ mod tests {
     }
 
     fn open(path: &Path, done: i64) -> Opened {
-        Spool::open(path, 7, done).expect("opens").expect("is free")
+        let file = Spool::lock(path).expect("opens").expect("is free");
+        Spool::read(file, 7, done).expect("reads")
     }
 
     fn put(spool: &Spool, words: &str, body: &[u8]) -> i64 {
@@ -406,7 +412,8 @@ mod tests {
         std::fs::write(path_of(&path), &whole[..whole.len() - 1]).expect("writes");
         assert_eq!(words(&open(&path, 0)), [(1, "one", 1)]);
         std::fs::write(path_of(&path), &whole).expect("writes");
-        assert!(Spool::open(&path, 8, 0).expect("opens").expect("is free").left.is_empty());
+        let file = Spool::lock(&path).expect("opens").expect("is free");
+        assert!(Spool::read(file, 8, 0).expect("reads").left.is_empty());
     }
 
     #[test]
@@ -414,16 +421,16 @@ mod tests {
         let dir = tempfile::tempdir().expect("makes a folder");
         let path = dir.path().join("x.db");
         let first = open(&path, 0);
-        assert!(Spool::open(&path, 7, 0).expect("looks").is_none());
+        assert!(Spool::lock(&path).expect("looks").is_none());
         drop(first);
-        assert!(Spool::open(&path, 7, 0).expect("opens").is_some());
+        assert!(Spool::lock(&path).expect("opens").is_some());
     }
 
     #[test]
     fn what_is_too_large_goes_elsewhere() {
         let dir = tempfile::tempdir().expect("makes a folder");
         let spool = open(&dir.path().join("x.db"), 0).spool;
-        let record = Record::new(&turn("large"), &Bytes::from(vec![0; LARGEST + 1])).expect("is JSON");
+        let record = Record::new(&turn("large"), &Bytes::from(vec![0; 8 << 20])).expect("is JSON");
         assert!(!spool.put(record, |_| panic!("was queued")).expect("looks"));
     }
 }

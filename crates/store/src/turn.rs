@@ -143,6 +143,27 @@ pub struct Block {
     pub text: String,
 }
 
+impl Block {
+    /// What the journal calls a text by.
+    #[must_use]
+    pub fn name(text: &str) -> u128 {
+        crate::blocks::hash_of(text)
+    }
+}
+
+/// A [`Block`] by the name of its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Injected {
+    /// Hash of the message it stands in.
+    pub message_hash: u128,
+    /// Which occurrence of that hash in the conversation, from 0.
+    pub occurrence: u32,
+    /// [`Block::name`] of the text.
+    pub name: u128,
+    /// The text, if it was asked for and is there.
+    pub text: Option<String>,
+}
+
 /// What our own sampler produced; the trainer uses exactly these numbers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sampled {

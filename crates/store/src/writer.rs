@@ -5,7 +5,6 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::{LazyLock, PoisonError};
 
 use bytes::Bytes;
 use sqlx::sqlite::SqliteArguments;
@@ -16,14 +15,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::blocks;
 use crate::body::{self, Base, Encoded};
-use crate::spool::{Left, Spool};
-use crate::store::{Shared, Unsettled, connect};
-use crate::{Error, NewTurn, Result, Store, TurnId};
+use crate::checkpoint::{self, EMPTY_LOG};
+use crate::insert::{COLUMNS, LARGEST_CHUNK, SESSION_COLUMNS, bind_session, bind_turn, insert};
+use crate::open::{self, connect};
+use crate::spool::{Left, Opened, Spool};
+use crate::store::Shared;
+use crate::unsettled::OnItsWay;
+use crate::{Error, NewTurn, Result, Store, TurnId, rejected};
 
 /// Turns committed together at most.
 const BATCH: usize = 128;
-/// Turns written by one statement: powers of two up to this one.
-const LARGEST_CHUNK: usize = 32;
 
 /// A turn to be written.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ pub(crate) struct Row {
     /// Who waits for it; nobody any more once told of an error.
     pub(crate) answer: Option<oneshot::Sender<Result<TurnId>>>,
     /// Counts it until it is dropped.
-    pub(crate) _unsettled: Unsettled,
+    pub(crate) _on_its_way: OnItsWay,
 }
 
 type Done<'c> = Pin<Box<dyn Future<Output = ()> + Send + 'c>>;
@@ -51,6 +52,8 @@ pub(crate) enum Op {
     /// Answered when everything before it is done.
     Flush(oneshot::Sender<()>),
     Close(oneshot::Sender<Result<()>>),
+    /// The spool, locked, which another process had until now.
+    Spool(std::fs::File),
 }
 
 impl Store {
@@ -68,6 +71,10 @@ impl Store {
         let (tx, rx) = oneshot::channel();
         let job: Job = Box::new(move |conn, shared| {
             Box::pin(async move {
+                // Who was told that it failed must not find it done later.
+                if tx.is_closed() {
+                    return;
+                }
                 let result = async {
                     let mut transaction = conn.begin_with("BEGIN IMMEDIATE").await?;
                     let value = work(&mut transaction, shared).await?;
@@ -78,13 +85,24 @@ impl Store {
                 tx.send(result.await.map_err(|e| shared.sqlx(&e))).ok();
             })
         });
-        self.send(Op::Job(job)).await?;
-        rx.await.map_err(|_| Error::Closed)?
+        // Nobody is made to wait for a database that cannot be written.
+        if let Some(error) = self.stalled() {
+            return Err(error);
+        }
+        let done = async {
+            self.send(Op::Job(job)).await?;
+            rx.await.map_err(|_| Error::Closed)?
+        };
+        tokio::select! {
+            biased;
+            done = done => done,
+            error = self.shared.stall() => Err(error),
+        }
     }
 }
 
 /// Runs until `cancel` or [`Op::Close`]; what is waiting then is still written. Begins with the turns that an earlier process
-/// left in the spool; `taken_over` hears when they are in.
+/// left in the spool; `taken_over` hears when they are in, or have to wait.
 pub(crate) async fn run(
     shared: Arc<Shared>,
     conn: SqliteConnection,
@@ -103,9 +121,10 @@ pub(crate) async fn run(
         spooled: 0,
         given_up: false,
         last_commit: None,
+        taken_over: Some(taken_over),
     };
     writer.take_over(left).await;
-    taken_over.send(()).ok();
+    writer.tell_taken_over();
     let mut waiting = Vec::with_capacity(BATCH);
     let mut closing = None;
     loop {
@@ -134,6 +153,10 @@ pub(crate) async fn run(
                     writer.append(std::mem::take(&mut rows)).await;
                     answer.send(()).ok();
                 }
+                Op::Spool(file) => {
+                    writer.append(std::mem::take(&mut rows)).await;
+                    writer.own_spool(file).await;
+                }
                 Op::Close(answer) => {
                     ops.close();
                     closing = Some(answer);
@@ -160,29 +183,14 @@ pub(crate) async fn run(
     }
 }
 
-/// Moves the whole log into the database and cuts it to nothing.
-const EMPTY_LOG: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
-
 impl Store {
-    /// Makes the log forget what was deleted. A reader in the middle of something may prevent it; then the log is written
-    /// over in time.
-    pub(crate) async fn empty_log(&self) -> Result<()> {
-        // Two checkpoints at once: the second would give up.
-        let _alone = self.shared.checkpointing.lock().await;
-        let (tx, rx) = oneshot::channel();
-        let job: Job = Box::new(move |conn, _| {
-            Box::pin(async move {
-                if let Err(error) = sqlx::raw_sql(EMPTY_LOG).execute(conn).await {
-                    tracing::warn!(%error, "the journal's log could not be emptied");
-                }
-                tx.send(()).ok();
-            })
-        });
-        self.send(Op::Job(job)).await?;
-        rx.await.map_err(|_| Error::Closed)?;
+    /// Makes the log forget what was deleted. False where a reader in the middle of something prevents it: it is done as
+    /// soon as that has ended.
+    pub(crate) async fn empty_log(&self) -> Result<bool> {
+        let emptied = checkpoint::empty(&self.shared).await?;
         // The spool can be emptied between two turns only; what is left there is written over by the next ones.
         for _ in 0..100 {
-            match self.shared.spool.as_ref().map(Spool::wipe).transpose() {
+            match self.shared.spool.get().map(Spool::wipe).transpose() {
                 Ok(Some(false)) => self.flush().await?,
                 Ok(_) => break,
                 Err(error) => {
@@ -191,7 +199,7 @@ impl Store {
                 }
             }
         }
-        Ok(())
+        Ok(emptied)
     }
 }
 
@@ -207,6 +215,8 @@ struct Writer {
     last_commit: Option<Instant>,
     /// The store ended while the database could not be written: what is in the spool stays there.
     given_up: bool,
+    /// Who opened the store waits for this.
+    taken_over: Option<oneshot::Sender<()>>,
 }
 
 /// A turn with its body as its row keeps it.
@@ -241,16 +251,41 @@ impl Writer {
         while !left.is_empty() {
             let rest = left.split_off(left.len().min(BATCH));
             let row = |Left { seq, turn, body }| {
-                let _unsettled = Unsettled::new(&self.shared, &turn);
-                Box::new(Row { turn, body, spooled: Some(seq), urgent: true, answer: None, _unsettled })
+                let _on_its_way = OnItsWay::new(&self.shared.unsettled, &turn);
+                Box::new(Row { turn, body, spooled: Some(seq), urgent: true, answer: None, _on_its_way })
             };
             let rows = std::mem::replace(&mut left, rest).into_iter().map(row).collect();
             self.append(rows).await;
         }
     }
 
+    fn tell_taken_over(&mut self) {
+        if let Some(taken_over) = self.taken_over.take() {
+            taken_over.send(()).ok();
+        }
+    }
+
+    /// Takes over the spool that another process has let go, and sets turns aside there from now on.
+    async fn own_spool(&mut self, file: std::fs::File) {
+        match open::read_spool(file, &self.shared.path, &mut self.conn, &self.shared.tracker).await {
+            Ok(Opened { spool, left }) => {
+                let last = left.last().map(|left| left.seq);
+                self.take_over(left).await;
+                if self.given_up {
+                    return;
+                }
+                if let Some(last) = last {
+                    spool.settle(last);
+                }
+                self.shared.spool.set(spool).ok();
+                tracing::info!("the journal's spool is free again; finished turns are set aside there");
+            }
+            Err(error) => tracing::warn!(%error, "the journal's spool cannot be used before the next start"),
+        }
+    }
+
     /// Writes `rows` with one statement; if that fails for a reason that may lie in one row, each by itself. While the
-    /// database cannot be written at all, spooled rows wait, and so does everything behind them.
+    /// database cannot be written at all they wait, and so does everything behind them.
     #[expect(clippy::vec_box, reason = "a row is large and moves from the queue to lists and batches")]
     async fn append(&mut self, mut rows: Vec<Box<Row>>) {
         if self.given_up {
@@ -265,10 +300,6 @@ impl Writer {
                 }
                 Err(error) if error.is_of_the_database() => {
                     batch.iter_mut().for_each(|ready| ready.row.fail(&error));
-                    batch.retain(|ready| ready.row.spooled.is_some());
-                    if batch.is_empty() {
-                        return;
-                    }
                     if !self.wait(error).await {
                         self.given_up = true;
                         return;
@@ -280,9 +311,20 @@ impl Writer {
                     batch = self.encode(rows).await;
                 }
                 Err(error) if batch.len() == 1 => {
-                    let seq = batch.iter().find_map(|ready| ready.row.spooled);
-                    tracing::error!(%error, "a turn could not be written");
-                    batch.iter_mut().for_each(|ready| ready.row.fail(&error));
+                    let Some(ready) = batch.first_mut() else { break };
+                    let (row, path) = (&ready.row, &self.shared.path);
+                    if let Err(error) = rejected::keep(path, &row.turn, &row.body, &error) {
+                        let error = Error::from_io(rejected::path_of(path), &error);
+                        if !self.wait(error).await {
+                            self.given_up = true;
+                            return;
+                        }
+                        continue;
+                    }
+                    let file = rejected::path_of(path);
+                    tracing::error!(%error, file = %file.display(), "the journal does not take a turn; it is kept in the file");
+                    ready.row.fail(&error);
+                    let seq = ready.row.spooled;
                     self.settle(seq);
                     break;
                 }
@@ -294,13 +336,14 @@ impl Writer {
                 }
             }
         }
-        self.shared.stalled.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.shared.stalled.send_if_modified(|stalled| stalled.take().is_some());
         self.dirty.notify_one();
     }
 
     /// Waits until the database may be worth another try. False when the store ends: the spool keeps what is in it.
-    async fn wait(&self, error: Error) -> bool {
-        let known = self.shared.stalled.lock().unwrap_or_else(PoisonError::into_inner).replace(error.clone());
+    async fn wait(&mut self, error: Error) -> bool {
+        let known = self.shared.stalled.send_replace(Some(error.clone()));
+        self.tell_taken_over();
         let ending = self.cancel.is_cancelled() || self.shared.closing.is_cancelled();
         if known.is_none() || ending {
             tracing::error!(%error, "finished turns wait in the spool until the journal can be written");
@@ -321,7 +364,8 @@ impl Writer {
             Running(tokio::task::JoinHandle<Encoded>),
         }
         let every = self.shared.options.keyframe_every;
-        let begin = |row: Box<Row>| {
+        let begin = |mut row: Box<Row>| {
+            self.shared.buried.keep_out(&mut row.turn);
             let base = self.shared.bases().get(&(row.turn.session.clone(), row.turn.kind.is_main()));
             let work = if body::is_heavy(&row.body, base.as_ref()) {
                 let body = row.body.clone();
@@ -402,10 +446,11 @@ impl Writer {
             let mut arguments = SqliteArguments::default();
             arguments.reserve(size * (SESSION_COLUMNS + COLUMNS.len() + 2) + 1, 0);
             for ready in chunk {
-                bind_session(&mut arguments, &ready.row).map_err(sqlx::Error::Encode)?;
+                bind_session(&mut arguments, &ready.row.turn).map_err(sqlx::Error::Encode)?;
             }
             for (id, ready) in (id..).zip(chunk) {
-                bind_turn(&mut arguments, id, ready).map_err(sqlx::Error::Encode)?;
+                bind_turn(&mut arguments, id, &ready.row.turn, &ready.encoded, ready.block)
+                    .map_err(sqlx::Error::Encode)?;
             }
             if last {
                 arguments.add(spooled).map_err(sqlx::Error::Encode)?;
@@ -436,14 +481,14 @@ impl Writer {
     fn settle(&mut self, spooled: Option<i64>) {
         let Some(seq) = spooled else { return };
         self.spooled = self.spooled.max(seq);
-        if let Some(spool) = &self.shared.spool {
+        if let Some(spool) = self.shared.spool.get() {
             spool.settle(seq);
         }
     }
 
     /// At the end: an empty spool says that nothing is left to do.
     fn leave_spool(&self) {
-        let Some(spool) = &self.shared.spool else { return };
+        let Some(spool) = self.shared.spool.get() else { return };
         match spool.wipe() {
             Ok(true) => {}
             Ok(false) => tracing::warn!("turns stay in the spool for the next start"),
@@ -468,138 +513,4 @@ impl Row {
             answer.send(Err(error.clone())).ok();
         }
     }
-}
-
-/// Columns of a turn, after its number and its session, in the order in which `bind_turn` adds their values.
-#[rustfmt::skip]
-const COLUMNS: &[&str] = &[
-    "agent", "kind", "turn_no", "step", "started", "first_byte", "finished", "outcome", "status",
-    "dialect", "upstream_dialect", "upstream", "model_asked", "model_sent", "stop",
-    "usage_input", "usage_output", "usage_cache_read", "usage_cache_write", "usage_reasoning",
-    "prior_state", "state", "weight_version", "skill_generation", "user_id", "workspace_id", "memory_scope",
-    "block_hash", "block_nth", "body_base", "body_depth", "body_prefix", "body_suffix", "body_len", "body_hash",
-    "body_codec", "error", "additions", "held_out", "headers", "sampling", "block", "user_text", "answer_text", "answer", "body",
-    "prompt_ids", "sampled_ids", "sampled_logprobs",
-];
-
-/// Values that `bind_session` adds.
-const SESSION_COLUMNS: usize = 6;
-
-/// What writes `size` rows, a power of two.
-fn insert(size: usize, first: bool, last: bool) -> &'static str {
-    &INSERTS[size.ilog2() as usize * 4 + usize::from(first) * 2 + usize::from(last)]
-}
-
-/// What writes 1, 2, 4, … `LARGEST_CHUNK` rows: in the middle of a transaction, at its end, at its beginning, and as the
-/// whole of it. A main turn (`turns` > 0) opens its session again.
-static INSERTS: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let value = |column: &&str| match *column {
-        "block" => ", (SELECT id FROM blocks WHERE hash = ?)",
-        _ => ", ?",
-    };
-    let values: String = COLUMNS.iter().map(value).collect();
-    let turn = format!("(?, (SELECT key FROM sessions WHERE id = ?){values})");
-    let insert = |n: usize, first: bool, last: bool| {
-        let (begin, commit) = ("BEGIN IMMEDIATE;", ";\nUPDATE spool SET done = max(done, ?);\nCOMMIT");
-        format!(
-            "{}
-             INSERT INTO sessions (id, agent, started, last, turns, title, requests) VALUES {}
-             ON CONFLICT (id) DO UPDATE SET
-                 agent = coalesce(agent, excluded.agent),
-                 last = max(last, excluded.last),
-                 ended = iif(excluded.turns > 0, NULL, ended),
-                 end_reason = iif(excluded.turns > 0, NULL, end_reason),
-                 turns = max(turns, excluded.turns),
-                 requests = requests + 1,
-                 title = coalesce(title, excluded.title);
-             INSERT INTO turns (id, session, {}) VALUES {}{}",
-            if first { begin } else { "" },
-            vec!["(?, ?, ?, ?, ?, ?, 1)"; n].join(", "),
-            COLUMNS.join(", "),
-            vec![turn.as_str(); n].join(", "),
-            if last { commit } else { "" },
-        )
-    };
-    let sizes = (0..=LARGEST_CHUNK.ilog2()).map(|n| 1 << n);
-    let places = [(false, false), (false, true), (true, false), (true, true)];
-    sizes.flat_map(|n| places.map(|(first, last)| insert(n, first, last))).collect()
-});
-
-/// Characters of the user's first words that name a session.
-const TITLE: usize = 120;
-
-fn bind_session(args: &mut SqliteArguments, row: &Row) -> Result<(), sqlx::error::BoxDynError> {
-    let t = &row.turn;
-    let main = t.kind.is_main();
-    let title = t.user_text.as_deref().filter(|words| main && !words.trim().is_empty());
-    args.add(t.session.as_str())?;
-    args.add(t.agent.as_deref())?;
-    args.add(t.started_ms)?;
-    args.add(t.finished_ms)?;
-    args.add(if main { t.turn_no.max(1) } else { 0 })?;
-    args.add(title.map(|words| {
-        let title = words.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(TITLE);
-        title.collect::<String>()
-    }))?;
-    Ok(())
-}
-
-fn bind_turn(args: &mut SqliteArguments, id: i64, ready: &Ready) -> Result<(), sqlx::error::BoxDynError> {
-    let (t, e) = (&ready.row.turn, &ready.encoded);
-    args.add(id)?;
-    args.add(t.session.as_str())?;
-    let hash = |h: Option<u128>| h.map(|h| h.to_be_bytes().to_vec());
-    let count = |n: Option<u64>| n.map(|n| i64::try_from(n).unwrap_or(i64::MAX));
-    args.add(t.agent.as_deref())?;
-    args.add(t.kind.as_str())?;
-    args.add(t.turn_no)?;
-    args.add(t.step)?;
-    args.add(t.started_ms)?;
-    args.add(t.first_byte_ms)?;
-    args.add(t.finished_ms)?;
-    args.add(t.outcome.as_str())?;
-    args.add(t.status)?;
-    args.add(&*t.dialect)?;
-    args.add(&*t.upstream_dialect)?;
-    args.add(t.upstream.as_deref())?;
-    args.add(t.model_asked.as_deref())?;
-    args.add(t.model_sent.as_deref())?;
-    args.add(t.stop.as_deref())?;
-    args.add(count(t.usage.input))?;
-    args.add(count(t.usage.output))?;
-    args.add(count(t.usage.cache_read))?;
-    args.add(count(t.usage.cache_write))?;
-    args.add(count(t.usage.reasoning))?;
-    args.add(hash(t.prior_state))?;
-    args.add(hash(t.state_hash))?;
-    args.add(t.weight_version)?;
-    args.add(t.skill_generation)?;
-    args.add(t.scope.user_id.as_deref())?;
-    args.add(t.scope.workspace_id.as_deref())?;
-    args.add(t.scope.memory_scope.as_deref())?;
-    args.add(hash(t.block.as_ref().map(|b| b.message_hash)))?;
-    args.add(t.block.as_ref().map(|b| b.occurrence))?;
-    args.add(e.base)?;
-    args.add(e.depth)?;
-    args.add(e.prefix as i64)?;
-    args.add(e.suffix as i64)?;
-    args.add(e.len as i64)?;
-    args.add(e.hash.cast_signed())?;
-    args.add(i32::from(e.compressed))?;
-    args.add(t.error.as_deref())?;
-    args.add((!t.additions.is_empty()).then(|| serde_json::to_string(&t.additions)).transpose()?)?;
-    args.add((!t.held_out.is_empty()).then(|| serde_json::to_string(&t.held_out)).transpose()?)?;
-    args.add((!t.headers.is_empty()).then(|| serde_json::to_string(&t.headers)).transpose()?)?;
-    let sampled = t.sampled.as_ref();
-    args.add(sampled.and_then(|s| s.sampling.as_deref()))?;
-    args.add(hash(ready.block))?;
-    args.add(t.user_text.as_deref())?;
-    args.add(t.answer_text.as_deref())?;
-    args.add(t.answer_json.as_deref())?;
-    args.add(e.middle.as_slice())?;
-    let ids = |ids: &[u32]| ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>();
-    args.add(sampled.map(|s| ids(&s.prompt_ids)))?;
-    args.add(sampled.map(|s| ids(&s.ids)))?;
-    args.add(sampled.map(|s| s.logprobs.iter().flat_map(|p| p.to_le_bytes()).collect::<Vec<u8>>()))?;
-    Ok(())
 }

@@ -10,6 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::{Asked, Body, Code, Problem};
 use crate::core::Core;
+use crate::remember::blocking;
 
 /// A memory: a fact, or a passage as it was said.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -219,6 +220,9 @@ pub struct MemoryChange {
     /// Rows of the journal whose words were taken out.
     #[serde(default)]
     pub turns: u64,
+    /// Bytes of it are still on disk, until whoever reads the database has done.
+    #[serde(default)]
+    pub pending: bool,
 }
 
 impl MemoryChange {
@@ -227,11 +231,24 @@ impl MemoryChange {
     }
 
     fn gone(gone: Forgotten) -> Self {
+        let mut message = format!(
+            "Forgotten for good: {} facts, {} passages, and their words in {} rows of the journal.",
+            gone.facts, gone.windows, gone.turns
+        );
+        if gone.backups > 0 {
+            message.push_str(&format!(
+                " {} from before updates went as well, because the words were in there.",
+                if gone.backups == 1 { "The backup".to_owned() } else { format!("The {} backups", gone.backups) }
+            ));
+        }
+        if gone.pending {
+            message.push_str(
+                " Another program is reading the database: the last bytes on disk are overwritten as soon as it has done.",
+            );
+        }
         Self {
-            message: format!(
-                "Forgotten for good: {} facts, {} passages, and their words in {} rows of the journal.",
-                gone.facts, gone.windows, gone.turns
-            ),
+            message,
+            pending: gone.pending,
             facts: gone.facts,
             passages: gone.windows,
             turns: gone.turns,
@@ -485,8 +502,12 @@ pub(super) async fn erase(State(core): State<Core>, Path(scope): Path<String>) -
         );
     }
     // What was said and not read yet belongs to it as well.
-    while room.work().await.map_err(memory_problem)? {}
-    let gone = room.forget(Forget::Scope(scope), core.clock().now_ms()).await.map_err(memory_problem)?;
+    let now_ms = core.clock().now_ms();
+    let erase = async move {
+        while room.work().await? {}
+        room.forget(Forget::Scope(scope), now_ms).await
+    };
+    let gone = blocking(erase).await.map_err(memory_problem)?;
     core.memory_forgotten();
     Ok(Json(MemoryChange::gone(gone)))
 }
@@ -579,9 +600,13 @@ pub struct MemoryMaintained {
     responses((status = 200, body = MemoryMaintained), (status = "default", body = Problem)))]
 pub(super) async fn maintain(State(core): State<Core>) -> Result<Json<MemoryMaintained>, Problem> {
     let room = core.memory_to_change().await?;
-    while room.work().await.map_err(memory_problem)? {}
-    let flushed = room.flush_all().await.map_err(memory_problem)?;
-    let expired = room.expire(core.clock().now_ms()).await.map_err(memory_problem)?;
+    let now_ms = core.clock().now_ms();
+    let maintain = async move {
+        while room.work().await? {}
+        let flushed = room.flush_all().await?;
+        Ok((flushed, room.expire(now_ms).await?))
+    };
+    let (flushed, expired) = blocking(maintain).await.map_err(memory_problem)?;
     core.memory_changed();
     let message = format!("{} new facts from {} sessions, {expired} expired.", flushed.facts, flushed.sessions);
     Ok(Json(MemoryMaintained { sessions: flushed.sessions, facts: flushed.facts, expired, message }))

@@ -51,12 +51,12 @@ async fn what_just_was_heard_goes_on_from_what_was_said_before_it() {
     let home = Home::new().await;
     home.turn("s1", 1, NOW - 2000, "Tell me about the lighthouse of Cordouan.", "It stands in the Gironde.").await;
     home.work().await;
-    home.memory.heard(turn(TurnId(2), "s1", 2, "How tall is it?"));
+    home.memory.heard(turn(TurnId(2), "s1", 2, "It must be tall, some 68 metres."));
     // A tool step repeats the words of its turn.
-    home.memory.heard(turn(TurnId(3), "s1", 2, "How tall is it?"));
+    home.memory.heard(turn(TurnId(3), "s1", 2, "It must be tall, some 68 metres."));
     home.memory.prepare();
     let found = now(&home.memory, "how tall is the Cordouan lighthouse").expect("is at hand");
-    let asked: Vec<_> = found.iter().filter(|m| m.content == "How tall is it?").collect();
+    let asked: Vec<_> = found.iter().filter(|m| m.content == "It must be tall, some 68 metres.").collect();
     assert_eq!(asked.len(), 1, "{found:?}");
 }
 

@@ -212,3 +212,38 @@ async fn a_question_for_a_time_alone_is_answered_with_what_was_said_then() {
         }
     }
 }
+
+#[tokio::test]
+async fn an_echo_is_no_memory() {
+    let home = Home::new().await;
+    home.turn("s1", 1, NOW - DAY, "hello", "Hello! How can I help you?").await;
+    home.turn("s2", 1, NOW - DAY, "What is my locker number?", "I do not know your locker number.").await;
+    home.turn("s3", 1, NOW - DAY, "Count the gulls once more", "There are seven of them.").await;
+    for absorbed in [false, true] {
+        if absorbed {
+            home.work().await;
+        }
+        assert!(home.ask("hello").await.is_empty());
+        assert!(home.ask("Hello there!").await.is_empty());
+        let found = home.ask("What is my locker number?").await;
+        assert!(found.iter().all(|m| m.speaker == "assistant"), "the question itself is no answer: {found:?}");
+        assert!(home.ask("count the gulls once more").await.is_empty());
+    }
+    home.turn("s4", 1, NOW - DAY, "My locker number is 31.", "Noted.").await;
+    home.work().await;
+    let found = home.ask("What is my locker number?").await;
+    assert!(found.iter().any(|m| m.content.contains("31")), "{found:?}");
+}
+
+#[tokio::test]
+async fn the_same_line_stands_in_a_block_once() {
+    let home = Home::new().await;
+    for n in 1..=4 {
+        let asked = format!("Which lighthouse did the {n}th keeper paint?");
+        home.turn("s1", n, NOW - DAY + i64::from(n) * 60_000, &asked, "The keeper painted the lighthouse.").await;
+    }
+    home.work().await;
+    let found = home.ask("Who painted the lighthouse, the keeper?").await;
+    let same = found.iter().filter(|m| m.content == "The keeper painted the lighthouse.").count();
+    assert_eq!(same, 1, "{found:?}");
+}

@@ -159,6 +159,67 @@ async fn a_block_comes_back_after_a_restart_even_if_the_skill_has_changed() {
     assert_eq!(port.turns().await[1].turn_no, 2);
 }
 
+const PATH: &str = "/v1/chat/completions";
+
+#[tokio::test]
+async fn a_conversation_of_many_turns_gets_every_block_back() {
+    const TURNS: usize = 300;
+    let (model, folder) = (chat(), Arc::new(tempfile::tempdir().unwrap()));
+    let named = [("session_id", "long")];
+    let mut port = restart(&model, &folder, None).await;
+    let words: Vec<String> = (0..TURNS).map(|n| format!("zebrafish {n}")).collect();
+    let mut given = Vec::new();
+    for words in &words {
+        port.ask("POST", PATH, &named, request(&[user(words)], false).to_string()).await;
+        let sent: Value = serde_json::from_slice(&model.last().body).unwrap();
+        given.push(sent["messages"][0]["content"].as_str().unwrap().to_owned());
+    }
+    assert!(given.iter().all(|text| text.contains(BLOCK)));
+    let mut talk: Vec<Value> = words.iter().flat_map(|words| [user(words), assistant("Fine.")]).collect();
+    talk.push(user("thanks"));
+    for again in [false, true] {
+        if again {
+            port = restart(&model, &folder, Some(port)).await;
+        }
+        // The older texts are in the journal only.
+        port.store.flush().await.unwrap();
+        crate::port::settle().await;
+        port.ask("POST", PATH, &named, request(&talk, false).to_string()).await;
+        let sent: Value = serde_json::from_slice(&model.last().body).unwrap();
+        for (n, given) in given.iter().enumerate() {
+            assert_eq!(sent["messages"][2 * n]["content"].as_str(), Some(given.as_str()), "{n}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_forgotten_while_a_request_was_under_way_is_not_put_back() {
+    let model = chat();
+    let port = port(&model, Settings::default()).await;
+    let named = [("session_id", "s")];
+    let mut talk = vec![user("zebrafish")];
+    port.ask("POST", PATH, &named, request(&talk, false).to_string()).await;
+    talk.extend([assistant("Fine."), user("thanks")]);
+    let (go, wait) = tokio::sync::oneshot::channel();
+    model.says(Says::Later(wait, Box::new(Says::Whole(200, "application/json", whole(Dialect::Chat, "Fine.")))));
+    let under_way = port.ask("POST", PATH, &named, request(&talk, false).to_string());
+    let forget = async {
+        while model.count() < 2 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(blocks(&model.body(1)), 1);
+        port.store.delete_session("s").await.unwrap();
+        port.proxy.journal_changed();
+        port.ask("POST", PATH, &named, request(&talk, false).to_string()).await;
+        assert_eq!(blocks(&model.body(2)), 0, "a second one at the same time");
+        go.send(()).unwrap();
+    };
+    tokio::join!(under_way, forget);
+    talk.extend([assistant("Fine."), user("and now?")]);
+    port.ask("POST", PATH, &named, request(&talk, false).to_string()).await;
+    assert_eq!(blocks(&model.body(3)), 0, "the next one");
+}
+
 /// One thing an agent does next.
 #[derive(Debug, Clone)]
 enum Move {

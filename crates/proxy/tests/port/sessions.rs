@@ -262,16 +262,40 @@ async fn another_agents_conversation_and_its_memory_are_never_taken_over() {
     assert_eq!(port.ask("POST", path, &alpha[..1], more).await.session(), a);
     assert_eq!(port.turns().await.last().unwrap().scope.memory_scope.as_deref(), Some("alice-private"));
     // A name they share makes it one session, but not one memory; with and without the journal.
-    let named = json!({"model": "m", "prompt_cache_key": "shared", "messages": [user("ho")]}).to_string();
+    let named = json!({"model": "m", "messages": [user("ho")]}).to_string();
+    let shared = ("session_id", "shared");
+    let (alpha, beta) = ([alpha[0], shared, alpha[1]], [beta[0], shared]);
     port.ask("POST", path, &alpha, named.clone()).await;
     port.ask("POST", path, &beta, named.clone()).await;
     assert_eq!(port.turns().await.last().unwrap().scope.memory_scope, None);
-    port.ask("POST", path, &alpha[..1], named.clone()).await;
+    port.ask("POST", path, &alpha[..2], named.clone()).await;
     assert_eq!(port.turns().await.last().unwrap().scope.memory_scope.as_deref(), Some("alice-private"));
     port.store.close().await.unwrap();
     port = port_with(&model, None, Settings::default(), folder).await;
     port.ask("POST", path, &beta, named).await;
     assert_eq!(port.turns().await.last().unwrap().scope.memory_scope, None);
+}
+
+#[tokio::test]
+async fn a_key_that_a_program_uses_for_everything_keeps_its_chats_apart() {
+    let port = port(&chat(), Settings::default()).await;
+    let path = "/v1/chat/completions";
+    let ask = async |key: &str, messages: &[Value]| {
+        let mut body = request(messages, false);
+        body["prompt_cache_key"] = json!(key);
+        port.ask("POST", path, &[("user-agent", "OpenAI/Python 1.2.3")], body.to_string()).await.session()
+    };
+    let cats = ask("my-app", &[user("cats")]).await;
+    let dogs = ask("my-app", &[user("dogs")]).await;
+    assert_ne!(cats, dogs);
+    let more = |words| [user(words), assistant("Fine."), user("more")];
+    assert_eq!(ask("my-app", &more("cats")).await, cats);
+    assert_eq!(ask("my-app", &more("dogs")).await, dogs);
+    // Of alike conversations it tells which goes on.
+    let (one, two) = (ask("one", &[user("hi")]).await, ask("two", &[user("hi")]).await);
+    assert_ne!(one, two);
+    assert_eq!(ask("two", &more("hi")).await, two);
+    assert_eq!(ask("one", &more("hi")).await, one);
 }
 
 #[tokio::test]

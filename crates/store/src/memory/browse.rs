@@ -6,7 +6,7 @@ use sqlx::{QueryBuilder, Row as _, Sqlite};
 
 use super::Window;
 use super::search::window;
-use crate::store::connect;
+use crate::open::connect;
 use crate::{Result, Store, migrate};
 
 /// Which passages.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::common::{Home, turn};
 use bytes::Bytes;
-use metaclaw_store::{Error, NewTurn, Options, Store, TurnId};
+use metaclaw_store::{Error, NewTurn, Options, Store, TurnFilter, TurnId};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use tokio_util::sync::CancellationToken;
@@ -98,7 +98,7 @@ async fn who_asks_for_another_conversation_does_not_wait_for_a_writer_that_is_he
     let new = NewTurn { state_hash: Some(1), agent: Some("a".into()), ..turn("s", 1, 1) };
     let kept = store.keep(new, Bytes::new()).await.expect("keeps");
 
-    let began = std::time::Instant::now();
+    let began = tokio::time::Instant::now();
     assert!(store.session_by_state(2, "a").await.expect("reads").is_empty());
     // A reader that waits gives up after five seconds.
     assert!(began.elapsed() < Duration::from_secs(4), "it waited for a turn of another conversation");
@@ -107,6 +107,68 @@ async fn who_asks_for_another_conversation_does_not_wait_for_a_writer_that_is_he
     sqlx::raw_sql("ROLLBACK").execute(&mut other).await.expect("unlocks");
     assert_eq!(same.await.expect("reads")[0].session, "s");
     kept.await.expect("commits");
+}
+
+#[tokio::test]
+async fn what_was_left_waits_for_a_database_that_cannot_be_written_and_nobody_waits_with_it() {
+    let home = Home::new();
+    let store = home.open_with(Options { max_pages: Some(60), ..Options::default() }).await;
+    let mut n = 0;
+    while store.append(turn("s", 1, 1), Bytes::from("x".repeat(1500))).await.is_ok() {
+        n += 1;
+    }
+    for _ in 0..20 {
+        store.keep(turn("later", 1, 1), Bytes::from("y".repeat(1500))).await.expect("keeps");
+    }
+    store.close().await.expect("closes");
+    // Still no room: it opens all the same, says so, and refuses other writes instead of letting them wait.
+    let store = home.open_with(Options { max_pages: Some(60), ..Options::default() }).await;
+    assert!(matches!(store.stalled(), Some(Error::DiskFull { .. })));
+    let error = store.set_private("s", true, 1).await.expect_err("cannot be written");
+    assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+    store.keep(turn("later", 1, 1), Bytes::new()).await.expect("keeps");
+    store.close().await.expect("closes");
+    let store = home.open().await;
+    assert_eq!(store.turns(&TurnFilter { limit: 5000, ..TurnFilter::default() }).await.expect("reads").len(), n + 22);
+}
+
+#[tokio::test]
+async fn a_spool_that_another_process_has_is_taken_when_it_lets_go() {
+    let home = Home::new();
+    let file = std::fs::File::create(home.db().with_extension("db-spool")).expect("makes the spool");
+    file.lock().expect("locks");
+    let store = home.open_with(Options { retry_every: Duration::from_millis(10), ..Options::default() }).await;
+    assert!(store.is_without_spool());
+    home.append(&store, turn("s", 1, 1), b"{}").await;
+    drop(file);
+    while store.is_without_spool() {
+        tokio::task::yield_now().await;
+    }
+    let mut other = raw(&home.db()).await;
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.expect("locks");
+    // Safe before the database has it.
+    let kept = store.keep(turn("s", 2, 1), Bytes::new()).await.expect("keeps");
+    sqlx::raw_sql("ROLLBACK").execute(&mut other).await.expect("unlocks");
+    assert_eq!(kept.await.expect("commits"), TurnId(2));
+}
+
+#[tokio::test]
+async fn a_turn_that_the_database_refuses_is_kept_beside_it() {
+    let home = Home::new();
+    let store = home.open().await;
+    let mut other = raw(&home.db()).await;
+    let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON turns WHEN NEW.step = 7
+                  BEGIN SELECT raise(ABORT, 'no sevens'); END";
+    sqlx::raw_sql(refuse).execute(&mut other).await.expect("makes the trigger");
+    let error =
+        store.append(NewTurn { step: 7, ..turn("s", 1, 1) }, Bytes::from("bad luck")).await.expect_err("is refused");
+    assert!(matches!(error, Error::Refused { .. }), "{error}");
+    assert_eq!(store.stalled().map(|e| e.to_string()), None);
+    home.append(&store, turn("s", 2, 1), b"{}").await;
+    let path = home.db().with_extension("db-rejected");
+    let kept = std::fs::read_to_string(&path).expect("is there");
+    assert!(kept.contains("no sevens") && kept.contains("bad luck"), "{kept}");
+    assert_eq!(std::fs::metadata(&path).expect("is there").permissions().mode() & 0o777, 0o600);
 }
 
 #[tokio::test]
