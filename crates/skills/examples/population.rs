@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use metaclaw_skills::proof::Verdict;
 use sim::{Fate, KINDS, live, share};
 
-const SKILLS: u64 = 4_000;
+const SKILLS: u64 = 1_000;
 const TURNS: u32 = 2_000;
 const LEFT: f64 = 56.0;
 const TOP: f64 = 76.0;

@@ -123,7 +123,7 @@ static ADDRESS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// A line that begins like a command of a shell, or pipes into one.
 static COMMAND: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
-        r"(?im)(?:^|`|\$ ?|&& ?|\| ?|; ?)\s*(?:sudo |env )?(?:curl|wget|nc|ncat|ssh|scp|rsync|bash|sh|zsh|eval|exec|rm|dd|mkfs|chmod\s+\S+|chown\s+\S+|crontab|powershell|iwr|invoke-webrequest|python3? -c|perl -e|node -e|base64|osascript|pip3? install|npm (?:i|install)|npx|cargo install|docker run|git clone|systemctl|launchctl|reg add)(?:\s+[-/~$.\w\x22'][^`\n]*)",
+        r"(?im)(?:^|`|\$ ?|&& ?|\| ?|; ?)\s*(?:sudo |env )?(?:curl|wget|nc|ncat|ssh|scp|rsync|bash|sh|zsh|eval|exec|rm|dd|mkfs|chmod\s+[^\s`]+|chown\s+[^\s`]+|crontab|powershell|iwr|invoke-webrequest|python3? -c|perl -e|node -e|base64|osascript|pip3? install|npm (?:i|install)|npx|cargo install|docker run|git clone|systemctl|launchctl|reg add)(?:\s+[-/~$.\w\x22'][^`\n]*)",
     )
     .ok()
 });

@@ -76,7 +76,7 @@ static WISH: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
 
 static FAILED: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
     RegexSet::new([
-        r"(?i)^\W*(?:fatal |internal |syntax |runtime )?(?:error|exception|fatal|failed|failure|traceback|panic(?:ked)?)\b",
+        r"(?i)^[\s*#>\[(]*(?:fatal |internal |syntax |runtime )?(?:error|exception|fatal|failed|failure|traceback|panic(?:ked)?)\b",
         r"(?im)^traceback \(most recent call last\)|^\w+(?:Error|Exception): |\bcommand not found\b|\bno such file or directory\b|\bpermission denied\b",
         r"(?i)\b(?:exit(?:ed)?(?: with)?(?: code| status)?|return code)[:= ]+(?:[1-9]\d*)\b",
         r#"(?i)"(?:is_?error|error)"\s*:\s*(?:true|"[^"]+"|\{)|"(?:ok|success)"\s*:\s*false"#,
