@@ -11,6 +11,28 @@ const TALKS = [
   ["trip", "other", ["hello"]],
 ];
 
+/** What an older install knew: the same facts said again and otherwise over a year. */
+const KNOWN = [
+  ["2026-03-03", "I live in Hamburg."],
+  ["2026-07-12", "I live in Berlin."],
+  ["2026-11-18", "I live in Lisbon."],
+  ["2026-06-02", "I prefer pgcli over psql."],
+  ["2026-09-03", "Never hold ACCESS EXCLUSIVE locks longer than 2 s in migrations."],
+  ["2026-10-09", "The read replicas of ledgerline are in Osaka and Frankfurt."],
+  ["2026-11-24", "The staging database of ledgerline stays on PostgreSQL 15 until January."],
+  ["2026-11-18", "ledgerline runs on PostgreSQL 16."],
+];
+
+/** Memory as after some months: facts with versions, things said today, something that came from outside. */
+export async function seedMemory(service, key) {
+  await service.api("PUT", "/config/memory.enabled", { value: true });
+  const line = ([day, content]) => JSON.stringify({ content, scope_id: "default", source_session_id: "db", created_at: `${day}T09:12:00Z`, importance: 0.7, confidence: 0.9, status: "active" });
+  await service.api("POST", "/memory/import", { path: "", text: KNOWN.map(line).join("\n") });
+  await say(service, key, "release", [{ role: "user", content: "We decided to use logical replication for the upgrade. I prefer short answers." }]);
+  await say(service, key, "board", [{ role: "user", content: "What does the notice board say?" }], "other");
+  await service.api("POST", "/memory/maintain");
+}
+
 export async function seed(service, provider, { failing = false } = {}) {
   await service.api("POST", "/setup", { answers: { provider: "custom", base_url: provider.url, model: "small-model", api_key: "right", dialect: "openai-chat" } });
   const { value: key } = await service.api("GET", "/config/proxy.api_key?reveal=true");

@@ -3,7 +3,7 @@ import { mkdir } from "node:fs/promises";
 import path from "node:path";
 import { launch } from "./browser.mjs";
 import { startProvider } from "./provider.mjs";
-import { seed } from "./seed.mjs";
+import { seed, seedMemory } from "./seed.mjs";
 import { startService } from "./service.mjs";
 
 const [binary, out, only] = process.argv.slice(2);
@@ -38,7 +38,10 @@ for (const theme of themes) for (const lang of langs) {
   }
   await context.close();
 }
-await seed(service, provider, { failing: true });
+const key = await seed(service, provider, { failing: true });
+await seedMemory(service, key);
+const { memories } = await service.api("GET", "/memory?limit=100");
+const lisbon = memories.find((one) => one.content.includes("Lisbon")).id;
 const turn = (await service.api("GET", "/turns?limit=50&session=db")).length;
 const PLACES = {
   home: "#/home",
@@ -49,6 +52,8 @@ const PLACES = {
   skills: "#/skills/pack-a-box",
   "skills-builtin": "#/skills/sql-query",
   memory: "#/memory",
+  "memory-fact": `#/memory/${lisbon}`,
+  "memory-search": `#/memory/${lisbon}`,
   training: "#/training",
   schedule: "#/schedule",
   connections: "#/connections",
@@ -66,6 +71,7 @@ for (const size of sizes) for (const theme of themes) for (const lang of langs) 
     if (!wanted(name)) continue;
     await tab.goto(`${service.ui}/${hash}`);
     if (name.startsWith("skills")) await tab.waitForSelector(".cm-content");
+    if (name === "memory-search") await tab.fill("main [data-search]", "which postgres does ledgerline use?");
     if (name === "try") await tab.fill("main textarea", "rebase my branch and write the SQL migration");
     await shot(tab, name, size, theme, lang);
   }

@@ -44,6 +44,8 @@ export function sentence(event: ApiEvent): Said {
       const agent = word(data["agent"]) || t("agent_unknown");
       return ok ? { icon: "talk", text: t("ev_turn", { agent, n: added }), ...where } : { icon: "stop", text: t("ev_turn_failed", { agent }), ...where };
     }
+    case "memory_learned":
+      return { icon: "memory", text: t("ev_memory", { n: typeof data["facts"] === "number" ? data["facts"] : 0 }), href: href("memory") };
     case "session_ended":
       return { icon: "check", text: t("ev_session_ended") };
     case "fallback_used":
