@@ -46,6 +46,10 @@ async function test(name, work) {
   } catch (error) {
     problems.push(`${name}: ${error.stack}`);
     console.log(`FAIL  ${name}\n${error.stack}`);
+    if (process.env.METACLAW_UI_SHOTS) {
+      const open = browser.contexts().flatMap((context) => context.pages());
+      await open.at(-1)?.screenshot({ path: `${process.env.METACLAW_UI_SHOTS}/failed-${problems.length}.png` }).catch(() => {});
+    }
   }
 }
 async function accessible(tab, where) {
@@ -466,7 +470,7 @@ try {
     await accessible(tab, "memory erase");
     await tab.getByRole("button", { name: "Erase for good" }).click();
     await tab.getByRole("button", { name: "More for user:ann" }).waitFor({ state: "detached" });
-    assert.equal((await service.api("GET", "/memory/scopes")).some((one) => one.scope === "user:ann"), false);
+    assert.deepEqual((await service.api("GET", "/memory?scope=user:ann")).memories, []);
     await tab.locator("input[type=file]").setInputFiles({ name: "memory.jsonl", mimeType: "application/x-ndjson", buffer: Buffer.from(line.replace("piano", "organ")) });
     await tab.getByText(/1 memory taken in/).waitFor();
     await tab.getByRole("button", { name: "More for user:ann" }).waitFor();

@@ -33,6 +33,40 @@ export async function seedMemory(service, key) {
   await service.api("POST", "/memory/maintain");
 }
 
+const until = async (what, work) => {
+  for (let tries = 0; tries < 400; tries++) {
+    const found = await work();
+    if (found) return found;
+    await new Promise((done) => setTimeout(done, 50));
+  }
+  throw new Error(`it did not happen: ${what}`);
+};
+const DONE = { "x-session-done": "true" };
+
+/** A session with a correction, ended: what skills are learned from. */
+async function corrected(service, key, session, first, then) {
+  const messages = [{ role: "user", content: first }];
+  messages.push({ role: "assistant", content: await say(service, key, session, messages) });
+  await say(service, key, session, [...messages, { role: "user", content: then }], "openclaw", DONE);
+}
+
+/** Skills as after a week of learning: one on trial that was used and left out, one proposed that waits for a yes. */
+export async function seedLearning(service, key, { tries = 10 } = {}) {
+  await service.api("PUT", "/config/skills.control_share", { value: 0.5 });
+  await corrected(service, key, "zebras", "List the zebras with their dates.", "No, that's wrong. Write all zebra dates as year, month and day.");
+  const on = async (state) => (await service.api("GET", "/skills-learning")).skills.some((one) => one.name === "zebra-dates" && one.state === state);
+  await until("zebra-dates is on trial", () => on("trial"));
+  for (let n = 0; n < tries; n++) {
+    const messages = [{ role: "user", content: "Make a zebra list that has zebra dates." }];
+    messages.push({ role: "assistant", content: await say(service, key, `list${n}`, messages) });
+    const shown = (await service.api("GET", `/turns?session=list${n}`))[0].additions.some((one) => one.id === "zebra-dates");
+    await say(service, key, `list${n}`, [...messages, { role: "user", content: shown || n % 3 === 0 ? "Thanks, perfect." : "No, that's wrong. Write all zebra dates as year, month and day." }], "openclaw", DONE);
+  }
+  await service.api("PUT", "/config/skills.review", { value: true });
+  await corrected(service, key, "timer", "My cron job fires at 9, write the line.", "No, that's wrong. It fires an hour late again, the host is on UTC.");
+  await until("a proposal waits", async () => (await service.api("GET", "/skills-proposals?state=waiting")).some((one) => one.name === "check-timezone-in-cron"));
+}
+
 export async function seed(service, provider, { failing = false } = {}) {
   await service.api("POST", "/setup", { answers: { provider: "custom", base_url: provider.url, model: "small-model", api_key: "right", dialect: "openai-chat" } });
   const { value: key } = await service.api("GET", "/config/proxy.api_key?reveal=true");

@@ -1,5 +1,6 @@
 // English, the catalogue that defines all keys. Other languages are written, not translated word by word.
 import { memoryEn } from "./memory.en";
+import { skillsEn } from "./skills.en";
 
 export const en = {
   // Frame
@@ -260,7 +261,6 @@ export const en = {
   skills_no_match_more: "Names, descriptions and categories were searched.",
   skills_unusable: { by: "n", one: "{n} file cannot be used", other: "{n} files cannot be used" },
   skills_disabled: "Skills are switched off.",
-  skills_foot: "Tokens: what a turn costs more when the skill is added. Use and effect come with learning.",
   skills_intro: "A skill is a page of advice that is added to a turn when it fits. Choose one, or write your own.",
   skills_drop: "SKILL.md files can be dropped on this page.",
   skill_on: "In use",
@@ -487,4 +487,5 @@ export const en = {
   sch_miss_1: "Windows come with training, which is not in this release.",
   sch_miss_2: "No calendar is linked.",
   ...memoryEn,
+  ...skillsEn,
 } as const;

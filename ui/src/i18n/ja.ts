@@ -3,6 +3,7 @@ import type { en } from "./en";
 import type { Translation } from "./message";
 
 import { memoryJa } from "./memory.ja";
+import { skillsJa } from "./skills.ja";
 
 export const ja: Translation<typeof en> = {
   skip: "本文へ移動",
@@ -257,7 +258,6 @@ export const ja: Translation<typeof en> = {
   skills_no_match_more: "名前、説明、分類を検索しました。",
   skills_unusable: "使えないファイル {n} 件",
   skills_disabled: "スキルはオフです。",
-  skills_foot: "トークン：追記したときに 1 ターンで増える量。使用回数と効果は学習とともに加わります。",
   skills_intro: "スキルは、合うときにターンへ追記される 1 ページの助言です。選ぶか、自分で書いてください。",
   skills_drop: "SKILL.md ファイルをこのページに置けます。",
   skill_on: "使用中",
@@ -480,4 +480,5 @@ export const ja: Translation<typeof en> = {
   sch_miss_1: "時間帯は学習とともに加わります。この版にはありません。",
   sch_miss_2: "カレンダーはつながっていません。",
   ...memoryJa,
+  ...skillsJa,
 };

@@ -3,6 +3,7 @@ import type { en } from "./en";
 import type { Translation } from "./message";
 
 import { memoryZh } from "./memory.zh";
+import { skillsZh } from "./skills.zh";
 
 export const zh: Translation<typeof en> = {
   skip: "跳到正文",
@@ -257,7 +258,6 @@ export const zh: Translation<typeof en> = {
   skills_no_match_more: "搜索了名称、描述和类别。",
   skills_unusable: "{n} 个文件不能用",
   skills_disabled: "技能已关闭。",
-  skills_foot: "Token：添加此技能时一轮对话多花的量。使用次数和效果在有了学习之后提供。",
   skills_intro: "技能是一页建议，合适时添加到对话里。选一个，或自己写。",
   skills_drop: "可以把 SKILL.md 文件拖到此页。",
   skill_on: "在用",
@@ -480,4 +480,5 @@ export const zh: Translation<typeof en> = {
   sch_miss_1: "窗口随训练一起提供，这一版还没有。",
   sch_miss_2: "没有连接日历。",
   ...memoryZh,
+  ...skillsZh,
 };
