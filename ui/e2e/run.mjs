@@ -6,7 +6,7 @@ import { createRequire } from "node:module";
 import { launch } from "./browser.mjs";
 import { startHub } from "./hub.mjs";
 import { startProvider } from "./provider.mjs";
-import { seed, seedMemory } from "./seed.mjs";
+import { seed, seedLearning, seedMemory } from "./seed.mjs";
 import { say, startService } from "./service.mjs";
 
 const binary = process.env.METACLAW_BIN ?? new URL("../../target/debug/metaclaw", import.meta.url).pathname;
@@ -164,9 +164,11 @@ try {
   // The state after the first run, whether it was walked through or not.
   const key = await seed(service, provider, { failing: true });
   await seedMemory(service, key);
+  await seedLearning(service, key);
+  const proposed = (await service.api("GET", "/skills-proposals?state=waiting"))[0].id;
   const remembered = async (words) => (await service.api("GET", "/memory?limit=1000")).memories.find((one) => one.content.includes(words));
   const lisbon = (await remembered("Lisbon")).id;
-  const PAGES = ["home", "conversations", "conversations/db?turn=2", "conversations/db?turn=2&view=side", "conversations/db?turn=1&view=raw", "conversations/try", "skills", "skills/sql-query", "memory", `memory/${lisbon}`, "training", "schedule", "connections", "settings/general", "settings/provider", "settings/proxy", "settings/skills", "settings/window", "settings/logs", "settings/diagnostics", "setup/agent", "setup/provider"];
+  const PAGES = ["home", "conversations", "conversations/db?turn=2", "conversations/db?turn=2&view=side", "conversations/db?turn=1&view=raw", "conversations/try", "skills", "skills/sql-query", "skills/zebra-dates", `skills/proposal/${proposed}`, "memory", `memory/${lisbon}`, "training", "schedule", "connections", "settings/general", "settings/provider", "settings/proxy", "settings/skills", "settings/window", "settings/logs", "settings/diagnostics", "setup/agent", "setup/provider"];
   for (const theme of ["light", "dark"]) {
     await test(`every page is accessible, ${theme}`, async () => {
       const { tab, close } = await open({ theme });
@@ -174,7 +176,7 @@ try {
       for (const page of PAGES) {
         await at(tab, `#/${page}`);
         await tab.locator("main h1").first().waitFor();
-        if (page.startsWith("skills/")) await tab.locator(".cm-content").waitFor();
+        if (page.startsWith("skills/") && !page.includes("proposal")) await tab.locator(".cm-content").waitFor();
         await tab.waitForTimeout(250);
         await accessible(tab, page).catch((error) => found.push(`${page}: ${error.actual}`));
       }
@@ -335,6 +337,99 @@ try {
     await tab.waitForFunction(() => !location.hash.includes("water"));
     await tab.getByRole("button", { name: "Undo" }).click();
     await tab.getByRole("link", { name: /water-the-plants/ }).waitFor();
+    await close();
+  });
+
+  await test("skills stand with their use and effect on one axis, and a learned one tells its evidence", async () => {
+    const { tab, close } = await open();
+    await at(tab, "#/skills/zebra-dates");
+    const measured = (await service.api("GET", "/skills-effects")).find((one) => one.name === "zebra-dates");
+    const row = tab.locator("[data-row]").filter({ hasText: "zebra-dates" });
+    await row.getByText(String(measured.uses), { exact: true }).waitFor();
+    await row.getByRole("img", { name: /effect [+−][\d.]+, 95 % interval/ }).waitFor();
+    await tab.getByText(/On trial since/).waitFor();
+    await tab.getByRole("tab", { name: "Effect" }).click();
+    await tab.getByText(/good turns in 100, (but anything )?between/).waitFor();
+    const cells = await tab.locator("[role=tabpanel] tbody td.num").allTextContents();
+    assert.deepEqual([cells[0], cells[1], cells[3], cells[4]].map(Number), [measured.uses, measured.wins, measured.control, measured.control_wins]);
+    await accessible(tab, "effect");
+    await tab.getByRole("tab", { name: "History" }).click();
+    await tab.getByRole("button", { name: "Changes" }).first().click();
+    await tab.getByText("Sort them, the newest first.").waitFor();
+    await accessible(tab, "texts");
+    await close();
+  });
+
+  await test("a skill is put on trial from the list, taken out, and brought back", async () => {
+    const { tab, close } = await open();
+    await at(tab, "#/skills/zebra-dates");
+    await tab.getByRole("tab", { name: "History" }).click();
+    await tab.getByRole("button", { name: "Take it out" }).click();
+    await tab.getByText("zebra-dates is out of use").waitFor();
+    const state = async () => (await service.api("GET", "/skills-learning")).skills.find((one) => one.name === "zebra-dates").state;
+    assert.equal(await state(), "retired");
+    await tab.getByRole("group", { name: "Retired" }).or(tab.getByText("Retired").first()).first().waitFor();
+    await tab.getByRole("button", { name: "Bring back" }).click();
+    await tab.getByText(/On trial since/).waitFor();
+    assert.equal(await state(), "trial");
+    await close();
+  });
+
+  await test("a proposal is read with its evidence, edited, and started as a trial, which undo takes back", async () => {
+    const { tab, close } = await open();
+    await at(tab, "#/skills");
+    await tab.getByRole("link", { name: /check-timezone-in-cron/ }).click();
+    await tab.getByRole("heading", { name: "check-timezone-in-cron" }).waitFor();
+    await tab.getByText("It fires an hour late again").waitFor();
+    await tab.getByText("Checks passed").waitFor();
+    await tab.getByRole("button", { name: "Edit first" }).click();
+    await tab.locator(".cm-content").click();
+    await tab.keyboard.press("Control+End");
+    await tab.keyboard.type("Say when summer time ends.");
+    await tab.getByText("The file is valid.").waitFor();
+    await accessible(tab, "proposal edit");
+    await tab.getByRole("button", { name: "Save" }).click();
+    await tab.getByText("Say when summer time ends.").waitFor();
+    await tab.getByLabel("For every agent, not only OpenClaw").check();
+    await tab.getByRole("button", { name: "Start trial" }).click();
+    await tab.waitForURL(/skills\/check-timezone-in-cron/);
+    await tab.getByText(/On trial since/).waitFor();
+    const { text } = await service.api("GET", "/skills/check-timezone-in-cron");
+    assert(text.includes("Say when summer time ends."), text);
+    assert.equal((await service.api("GET", "/skills-learning")).skills.find((one) => one.name === "check-timezone-in-cron").agent, "");
+    await tab.getByRole("button", { name: "Undo" }).click();
+    await tab.getByText("On trial since").waitFor({ state: "detached" });
+    assert.equal((await service.api("GET", "/skills-learning")).skills.find((one) => one.name === "check-timezone-in-cron").state, "retired");
+    await close();
+  });
+
+  await test("skills go out as a zip and come in as proposals, which are rejected after asking", async () => {
+    const { tab, close } = await open();
+    await at(tab, "#/skills");
+    const zip = `${service.home}/out.zip`;
+    await tab.getByRole("button", { name: "Export…" }).click();
+    await tab.getByLabel("Path").fill(zip);
+    await accessible(tab, "skills export");
+    await tab.getByRole("button", { name: "Write it" }).click();
+    await tab.getByText(/^Wrote .*pack-a-box/).waitFor();
+    await tab.getByRole("button", { name: "Import…" }).click();
+    await tab.getByLabel("Path").fill("nowhere");
+    await tab.getByRole("button", { name: "Look at it" }).click();
+    await tab.getByRole("alert").getByText(/absolute/).waitFor();
+    await service.api("DELETE", "/skills/pack-a-box");
+    await tab.getByLabel("Path").fill(zip);
+    await tab.getByRole("button", { name: "Look at it" }).click();
+    const row = tab.getByRole("group", { name: "Proposals" }).getByRole("link", { name: /pack-a-box/ });
+    await row.waitFor();
+    if (await tab.getByRole("dialog").isVisible()) await tab.keyboard.press("Escape");
+    await row.click();
+    await tab.getByText("From an import").waitFor();
+    await tab.getByRole("button", { name: "Reject" }).click();
+    await accessible(tab, "reject");
+    await tab.getByRole("dialog").getByRole("button", { name: "Reject" }).click();
+    await tab.getByText("pack-a-box is rejected").waitFor();
+    await row.waitFor({ state: "detached" });
+    await service.api("POST", "/skills", { text: "---\nname: pack-a-box\ndescription: Packs a box. Use when something fragile has to be packed.\n---\n\n# Pack a box\n\n1. Heavy things first.\n2. Fill every gap.\n" });
     await close();
   });
 
