@@ -332,3 +332,20 @@ async fn what_is_exported_can_be_imported_elsewhere_and_waits_for_a_yes() {
         assert_eq!(std::fs::read_to_string(brought.join("scripts/dates.txt")).expect("its file"), "2026-01-02");
     }
 }
+
+#[tokio::test]
+async fn a_provider_that_is_set_up_later_is_asked_at_once() {
+    let provider = Provider::start().await;
+    provider.script(|seen| {
+        let named = seen.api().is_some() && seen.json()["model"] == "not-served";
+        named.then(|| Reply::error(Api::Chat, 404, "not_found", "no such model"))
+    });
+    let product = learning(&provider, &json!({"rl": {"evolver_model": "not-served"}})).await;
+    until("it is told why nothing is learned", || async {
+        product.json(&["status"]).await["learning"]["reason"].as_str().map(str::to_owned)
+    })
+    .await;
+    assert_eq!(product.cli(&["config", "set", "rl.evolver_model", "fake-large"]).await.code, 0);
+    until("learning is on", || async { (product.json(&["status"]).await["learning"]["on"] == true).then_some(()) })
+        .await;
+}
