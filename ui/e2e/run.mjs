@@ -20,6 +20,7 @@ let passed = 0;
 
 async function open({ theme = "light", lang = "en-GB", token = true, size = { width: 1100, height: 720 } } = {}) {
   const context = await browser.newContext({ viewport: size, colorScheme: theme, locale: lang });
+  context.setDefaultTimeout(90_000);
   await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: service.ui });
   const tab = await context.newPage();
   tab.on("console", (message) => {
@@ -368,7 +369,7 @@ try {
     await tab.getByText("zebra-dates is out of use").waitFor();
     const state = async () => (await service.api("GET", "/skills-learning")).skills.find((one) => one.name === "zebra-dates").state;
     assert.equal(await state(), "retired");
-    await tab.getByRole("group", { name: "Retired" }).or(tab.getByText("Retired").first()).first().waitFor();
+    await tab.locator(".group").getByText("Retired").waitFor();
     await tab.getByRole("button", { name: "Bring back" }).click();
     await tab.getByText(/On trial since/).waitFor();
     assert.equal(await state(), "trial");
