@@ -327,7 +327,7 @@ try {
     await tab.getByLabel(/^Name/).fill("water-the-plants");
     await tab.getByLabel(/^Description/).fill("Waters houseplants. Use when the user asks about watering plants.");
     await tab.locator(".cm-content").click();
-    await tab.keyboard.type("# Water\n\nFeel the soil first.\n");
+    await tab.keyboard.type("# Water\n\nFeel the soil first. Water deeply when the top finger’s width is dry, and let the rest drain off.\n");
     await tab.getByText("The file is valid.").waitFor();
     await tab.getByRole("button", { name: /^Save/ }).click();
     await tab.getByRole("heading", { name: "water-the-plants" }).waitFor();
