@@ -1,5 +1,5 @@
 //! Makes one text of a conversation, by the chat template in the model's file. A template is a program of strangers: it
-//! gets a bounded number of steps and sees nothing but the conversation.
+//! gets a bounded number of steps, and with them of bytes, and sees nothing but the conversation.
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Serde};
@@ -10,8 +10,11 @@ use serde_json::Value;
 use crate::error::Fault;
 use crate::vocab::Vocab;
 
-/// Steps a template may take; a long conversation takes some ten thousand.
-const STEPS: u64 = 20_000_000;
+/// Steps that a template may take (the engine counts 64 bytes that it makes as one): so many, and more for every message
+/// and every byte of the conversation. Templates in use take a tenth of it.
+const STEPS: u64 = 500_000;
+const STEPS_PER_MESSAGE: u64 = 500;
+const STEPS_PER_BYTE: u64 = 3;
 /// The form that most small models know, for files without a template.
 const PLAIN: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n\
                      {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
@@ -32,6 +35,8 @@ pub(crate) struct Conversation {
     /// Role and content, and calls of tools where there are some.
     pub(crate) messages: Vec<Value>,
     pub(crate) tools: Vec<Value>,
+    /// Bytes of text in all of it.
+    pub(crate) bytes: usize,
     /// The model may think before it answers.
     pub(crate) thinks: bool,
 }
@@ -43,7 +48,6 @@ impl Template {
         let mut environment = Environment::new();
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(|error| Fault::Template(error.to_string()))?);
-        environment.set_fuel(Some(STEPS));
         environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
             Err(Error::new(ErrorKind::InvalidOperation, message))
@@ -61,7 +65,10 @@ impl Template {
         messages.iter_mut().for_each(|message| defuse(message, vocab));
         let mut tools = conversation.tools.clone();
         tools.iter_mut().for_each(|tool| defuse(tool, vocab));
-        let template = self.environment.get_template("chat").map_err(|error| error.to_string())?;
+        let mut environment = self.environment.clone();
+        let (messages_count, bytes) = (conversation.messages.len() as u64, conversation.bytes as u64);
+        environment.set_fuel(Some(STEPS + STEPS_PER_MESSAGE * messages_count + STEPS_PER_BYTE * bytes));
+        let template = environment.get_template("chat").map_err(|error| error.to_string())?;
         let mut values = serde_json::json!({
             "messages": messages,
             "add_generation_prompt": true,
@@ -86,8 +93,26 @@ fn defuse(value: &mut Value, vocab: &Vocab) {
             }
         }
         Value::Array(values) => values.iter_mut().for_each(|value| defuse(value, vocab)),
-        Value::Object(values) => values.values_mut().for_each(|value| defuse(value, vocab)),
+        Value::Object(values) => {
+            let strange = values.keys().any(|key| vocab.defuse(key).is_some());
+            values.values_mut().for_each(|value| defuse(value, vocab));
+            // Names are said too: of a tool's parameters, of the arguments of a call.
+            if strange {
+                let named = std::mem::take(values).into_iter();
+                *values = named.map(|(key, value)| (vocab.defuse(&key).unwrap_or(key), value)).collect();
+            }
+        }
         _ => {}
+    }
+}
+
+/// Bytes of text in a value, names included.
+pub(crate) fn weight(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(weight).sum(),
+        Value::Object(values) => values.iter().map(|(key, value)| key.len() + weight(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
     }
 }
 
