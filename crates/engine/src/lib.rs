@@ -29,6 +29,7 @@ mod sidecar;
 mod skills_edit;
 mod socket;
 pub mod token;
+pub mod uninstall;
 mod watch;
 
 use std::sync::Arc;
