@@ -5,7 +5,7 @@ use metaclaw_tests::answer::Api;
 use metaclaw_tests::product::{PROXY_KEY, Product, health};
 use metaclaw_tests::provider::Provider;
 use metaclaw_tests::wire::Conn;
-use metaclaw_tests::{agent::hello, within};
+use metaclaw_tests::{agent::hello, until, within};
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -197,7 +197,10 @@ async fn all_addresses_need_a_key(#[case] proxy: Value, #[case] loopback_only: b
     let wide = listening.contains(&format!(" 00000000:{port} 00000000:0000 0A"));
     assert_eq!(wide, !loopback_only);
     if loopback_only {
-        let said = product.output("err") + &product.output("out");
-        assert!(said.contains("proxy.api_key"), "nothing says how to open it safely: {said}");
+        // The service may answer before it has said everything.
+        until("it says how to open it safely: proxy.api_key", || async {
+            (product.output("err") + &product.output("out")).contains("proxy.api_key").then_some(())
+        })
+        .await;
     }
 }

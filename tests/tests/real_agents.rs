@@ -113,7 +113,7 @@ async fn codex_runs_a_command(#[values(Api::Responses, Api::Chat)] upstream: Api
         "--ephemeral",
         "--skip-git-repo-check",
         "-s",
-        "read-only",
+        "danger-full-access",
     ]);
     command.args(["-m", MODEL, "-c", "model_provider=metaclaw", "-c", &model_provider]);
     command.args(["-c", "check_for_update_on_startup=false", "-c", "analytics.enabled=false", QUESTION]);

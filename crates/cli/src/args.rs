@@ -356,9 +356,112 @@ pub(crate) enum SkillsVerb {
         /// How many changes
         #[arg(short, long, visible_alias = "limit", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
         n: u32,
+        /// Instead: what was learned from conversations (evolution_history.jsonl), oldest first
+        #[arg(long)]
+        learned: bool,
+        /// The same with each skill whole
+        #[arg(long)]
+        full: bool,
+        /// The same from another file of that form
+        #[arg(long)]
+        file: Option<PathBuf>,
     },
     /// Take back the last change of the library
     Undo,
+    /// Whether skills are learned from conversations, and where the learned ones stand
+    Learning,
+    /// Look through a session for something to learn, now
+    Evolve {
+        /// The session; the last one if absent
+        #[arg(long, value_parser = NonEmptyStringValueParser::new())]
+        session: Option<String>,
+    },
+    /// Skills and changes that were proposed, newest first
+    Proposals {
+        /// Decided ones, too
+        #[arg(long)]
+        all: bool,
+    },
+    /// One proposal: what changes, why, where it comes from, and what the model said
+    Proposal {
+        /// Its number
+        id: i64,
+    },
+    /// Say yes to a proposal
+    Approve {
+        /// Its number
+        id: i64,
+        /// For this agent only; may be given more than once
+        #[arg(long = "agent", value_parser = NonEmptyStringValueParser::new())]
+        agents: Vec<String>,
+        /// For all agents
+        #[arg(long, conflicts_with = "agents")]
+        shared: bool,
+    },
+    /// Say no to a proposal
+    Reject {
+        /// Its number
+        id: i64,
+    },
+    /// Give a waiting proposal another text
+    Edit {
+        /// Its number
+        id: i64,
+        /// The new SKILL.md; - reads it from standard input
+        #[arg(long)]
+        file: PathBuf,
+    },
+    /// Every text that a skill ever had, newest first
+    History {
+        /// Its name
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
+        name: String,
+    },
+    /// What changed between two texts of a skill
+    Diff {
+        /// Its name
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
+        name: String,
+        /// Number of the older text; the one before the newer if absent
+        #[arg(long)]
+        from: Option<i64>,
+        /// Number of the newer text; the newest if absent
+        #[arg(long)]
+        to: Option<i64>,
+    },
+    /// Bring an older text of a skill back
+    Revert {
+        /// Its name
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
+        name: String,
+        /// Number of the text; the one before if absent
+        #[arg(long)]
+        version: Option<i64>,
+        /// Also take back what was learned from it
+        #[arg(long)]
+        descendants: bool,
+    },
+    /// Copy skills out, as a folder or a zip
+    Export {
+        /// Where to; a name that ends in .zip makes a zip
+        path: PathBuf,
+        /// The skills; all but the built-in ones if absent
+        names: Vec<String>,
+    },
+    /// Offer skills from elsewhere: each waits for your yes
+    Import {
+        /// A skill's folder, a folder of such folders, or a zip of either
+        path: PathBuf,
+    },
+    /// What a skill does: turns with it against turns that had to do without it
+    Effect {
+        /// Its name; all skills if absent
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
+        name: Option<String>,
+        /// Only turns of this agent
+        #[arg(long, value_parser = NonEmptyStringValueParser::new())]
+        agent: Option<String>,
+    },
 }
 
 #[derive(Clone, Debug, Args)]

@@ -90,6 +90,67 @@ impl Config {
         Ok(upstream)
     }
 
+    /// The model that writes skills: `rl.evolver_*`, else the one that answers. A key only goes to the server it is for.
+    pub fn evolver(&self) -> Result<Upstream, NotConfigured> {
+        let own = &self.rl;
+        let main = self.upstream();
+        let mut upstream = if own.evolver_api_base.is_empty() {
+            main?
+        } else {
+            let same = match (&main, BaseUrl::parse(&own.evolver_api_base)) {
+                (Ok(main), Ok(asked)) => BaseUrl::parse(&main.base_url).is_ok_and(|base| base.is_same_server(&asked)),
+                _ => false,
+            };
+            let api_key = match own.evolver_api_key.is_configured() || !same {
+                true => &own.evolver_api_key,
+                false => &self.llm.api_key,
+            };
+            // The default names nobody: the address tells whose API it is.
+            let provider = if own.evolver_provider == "openai" { "custom" } else { &own.evolver_provider };
+            let mut upstream = describe(&Described {
+                provider,
+                auth: AuthMethod::ApiKey,
+                api_base: &own.evolver_api_base,
+                api_key,
+                model_id: if same { &self.llm.model_id } else { "" },
+                dialect: LlmDialect::Auto,
+                key_names: ["rl.evolver_provider", "rl.evolver_api_base", "rl.evolver_api_key"],
+            })?;
+            if same {
+                self.add_headers(&mut upstream);
+            }
+            upstream
+        };
+        if !own.evolver_model.is_empty() {
+            own.evolver_model.trim().clone_into(&mut upstream.model_id);
+            upstream.model_map.clear();
+        }
+        let todo =
+            |key, what: &str, todo: &str| Err(NotConfigured { key, what: what.to_owned(), todo: todo.to_owned() });
+        if upstream.is_builtin() {
+            return todo(
+                "llm.provider",
+                "the built-in model is for trying things out, not for writing skills",
+                "name a model that writes them: rl.evolver_api_base, rl.evolver_api_key, rl.evolver_model",
+            );
+        }
+        if upstream.credentials == Credentials::Caller {
+            return todo(
+                "llm.auth_method",
+                "the provider is asked with each agent's own credentials",
+                "name a model that MetaClaw may ask by itself: rl.evolver_api_base, rl.evolver_api_key, rl.evolver_model",
+            );
+        }
+        if upstream.model_id.is_empty() {
+            return todo(
+                "rl.evolver_model",
+                "no model is named that could write skills",
+                "set rl.evolver_model, or llm.model_id",
+            );
+        }
+        Ok(upstream)
+    }
+
     /// The provider that is asked when the first one cannot answer, if there is one.
     pub fn fallback(&self) -> Result<Option<Upstream>, NotConfigured> {
         let fallback = &self.llm.fallback;

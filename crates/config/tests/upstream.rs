@@ -299,3 +299,34 @@ fn old_hosts_of_providers_are_pointed_out(#[case] provider: &str, #[case] base: 
     let loaded = parse(&text, Path::new("c")).unwrap();
     assert_eq!((loaded.warnings.len(), loaded.warnings[0].line), (1, 3));
 }
+
+#[test]
+fn the_model_that_writes_skills_is_the_one_that_answers_unless_another_is_named() {
+    let llm = "llm: {provider: custom, api_base: 'https://a.example/v1', api_key: k, model_id: m}\n";
+    let up = config(llm).evolver().unwrap();
+    assert_eq!((up.base_url.as_str(), up.model_id.as_str()), ("https://a.example/v1", "m"));
+    let up = config(&format!("{llm}rl: {{evolver_model: other}}\n")).evolver().unwrap();
+    assert_eq!((up.base_url.as_str(), up.model_id.as_str()), ("https://a.example/v1", "other"));
+    let up = config(&format!("{llm}rl: {{evolver_api_base: 'http://127.0.0.1:9/v1', evolver_model: local}}\n"));
+    let up = up.evolver().unwrap();
+    assert_eq!((up.base_url.as_str(), &up.credentials), ("http://127.0.0.1:9/v1", &Credentials::None));
+}
+
+#[test]
+fn the_key_of_one_server_is_never_shown_to_another() {
+    let llm = "llm: {provider: custom, api_base: 'https://a.example/v1', api_key: k, model_id: m}\n";
+    let other = config(&format!("{llm}rl: {{evolver_api_base: 'https://b.example/v1', evolver_model: x}}\n"));
+    assert_eq!(other.evolver().unwrap().credentials, Credentials::None);
+    let same = config(&format!("{llm}rl: {{evolver_api_base: 'https://a.example/other/v1'}}\n")).evolver().unwrap();
+    assert_eq!((same.credentials, same.model_id.as_str()), (Credentials::Key("k".into()), "m"));
+}
+
+#[rstest]
+#[case("llm: {provider: custom, api_base: 'https://a.example/v1', auth_method: passthrough}\n", "llm.auth_method")]
+#[case("llm: {provider: custom, api_base: 'https://a.example/v1', api_key: k}\n", "rl.evolver_model")]
+#[case("mode: auto\n", "llm.provider")]
+fn where_nobody_can_write_skills_it_is_said_what_to_do(#[case] text: &str, #[case] key: &str) {
+    let error = config(text).evolver().unwrap_err();
+    assert!(error.key == key || key == "llm.provider", "{error:?}");
+    assert!(!error.todo.is_empty());
+}

@@ -28,7 +28,7 @@ pub use json::{Json, SyntaxError, Value};
 pub use query::{SideKind, side_kind, user_words};
 pub use quirks::{MaxTokensField, Quirks};
 pub use relay::{End, Finished, Relay, RelaySpec, Relayed, failed_run, keepalive, relay_whole};
-pub use request::{Hints, Message, Request, RequestEdit, RequestError, Role, answer_hash, chain, is_yes};
+pub use request::{Hints, Message, Request, RequestEdit, RequestError, Role, ToolResult, answer_hash, chain, is_yes};
 pub use tokens::{count_tokens_estimate, estimate_tokens};
 pub use translate::{custom_tools, translate_request};
 

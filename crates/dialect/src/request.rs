@@ -13,10 +13,12 @@ mod edit;
 mod hash;
 mod hints;
 mod read;
+mod results;
 
 pub use edit::RequestEdit;
 pub use hash::{answer_hash, chain};
 pub use hints::{Hints, is_yes};
+pub use results::ToolResult;
 
 use hash::Digest;
 use read::{Item, Part, Shape};

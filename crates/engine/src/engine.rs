@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::bus::Bus;
 use crate::core::{Core, End, Inner, Overrides, Reading};
+use crate::evolve::{self, Evolution};
 use crate::files::Files;
 use crate::local::Local;
 use crate::lock::{Asked, Holder, HomeLock, LockError};
@@ -187,6 +188,12 @@ impl Engine {
             .map_err(|error| StartError::Http(error.to_string()))?
             .map_err(|error| StartError::Http(error.to_string()))?;
 
+        let library = Arc::new(library);
+        let evolution = Evolution::new(Arc::clone(&library), store.clone(), &config);
+        let off = config.skills.disabled.iter().cloned().collect();
+        if let Err(error) = evolution.workshop().begin_count(off).await {
+            tracing::warn!(%error, "the skills' generations cannot be read; turns are not stamped with one");
+        }
         let clock = Arc::clone(&options.clock);
         let (tasks, cancel) = (TaskTracker::new(), CancellationToken::new());
         let bus = Bus::start(store.clone(), Arc::clone(&clock), &tasks, cancel.clone());
@@ -209,6 +216,7 @@ impl Engine {
             skills: Arc::new(ArcSwap::from_pointee(proxy::SkillSettings::from_config(&config))),
             upstream: Arc::new(ArcSwap::from_pointee(proxy::route(&config, &http, &hop, &local.built_in))),
             memories: Arc::new(Memories::new(store.clone(), &config)),
+            evolution: Arc::new(evolution),
             agents: OnceLock::new(),
             http,
             local: Arc::clone(&local),
@@ -225,7 +233,7 @@ impl Engine {
             clock: Arc::clone(&clock),
             log: options.log_file.clone(),
             reading: ArcSwap::from_pointee(reading),
-            library: OnceLock::from(Arc::new(library)),
+            library: OnceLock::from(library),
             journal: OnceCell::new_with(Some(Some(store.clone()))),
             local,
             writable: OnceCell::new(),
@@ -318,6 +326,15 @@ impl Engine {
             self.model_for_memory(),
             self.cancel.clone(),
         ));
+        let tools = evolve::Tools {
+            evolution: Arc::clone(&run.evolution),
+            bus: run.bus.clone(),
+            clock: Arc::clone(&clock),
+            ask: self.core.evolver(),
+            look: self.core.look_for_evolver(),
+            ending: self.cancel.clone(),
+        };
+        self.tasks.spawn(evolve::work(tools, events.subscribe()));
         let deps = proxy::Deps {
             settings: Arc::clone(&run.settings),
             upstream: Arc::clone(&run.upstream),
@@ -336,8 +353,9 @@ impl Engine {
         self.tasks.spawn(changes::config(self.core.clone(), self.cancel.clone()));
         let socket = self.core.home().socket_path();
         self.tasks.spawn(changes::socket(socket, self.router.clone(), run.control.clone(), self.cancel.clone()));
-        let bus = run.bus.clone();
+        let (bus, evolution) = (run.bus.clone(), Arc::clone(&run.evolution));
         self.core.library().watch(&self.tasks, self.cancel.clone(), move |report| {
+            evolution.changed();
             let names = [&report.added, &report.changed, &report.removed];
             if names.iter().all(|names| names.is_empty()) {
                 tracing::info!("skill files with faults changed; see: metaclaw skills validate");

@@ -270,19 +270,63 @@ pub(crate) async fn ask_for_json(core: &Core, client: &reqwest::Client, text: &s
     if upstream.model_id.is_empty() {
         return Err("llm.model_id names no model".to_owned());
     }
-    let model = upstream.model_id.clone();
-    let built_in = upstream.is_builtin();
-    let label = if built_in { "the built-in model".to_owned() } else { host(&upstream.base_url) };
-    let provider: Box<dyn Model> = if built_in {
-        Box::new(proxy::BuiltinModel::new(upstream, core.local().built_in.clone()).map_err(|error| error.to_string())?)
+    let (provider, label, model) = if upstream.is_builtin() {
+        let model = upstream.model_id.clone();
+        let provider = proxy::BuiltinModel::new(upstream, core.local().built_in.clone());
+        let provider: Box<dyn Model> = Box::new(provider.map_err(|error| error.to_string())?);
+        (provider, "the built-in model".to_owned(), model)
     } else {
-        Box::new(of_http(upstream, client.clone()).map_err(|failure| failure.said)?)
+        over_http(upstream, client)?
     };
+    words_of(&*provider, &label, &model, text, 2048).await
+}
+
+/// Asks the model that writes skills for a JSON object; its words as they came.
+///
+/// # Errors
+/// Why there is no answer, as a sentence.
+pub(crate) async fn ask_evolver(config: &Config, client: &reqwest::Client, text: &str) -> Result<String, String> {
+    let upstream = config.evolver().map_err(|error| error.to_string())?;
+    let (provider, label, model) = over_http(upstream, client)?;
+    words_of(&*provider, &label, &model, text, 4096).await
+}
+
+/// The model that writes skills, if its provider serves it.
+///
+/// # Errors
+/// Why nobody can be asked, as a sentence.
+pub(crate) async fn look_for_evolver(config: &Config, client: &reqwest::Client) -> Result<String, String> {
+    let upstream = config.evolver().map_err(|error| sentence(&error))?;
+    let (model, label) = (upstream.model_id.clone(), host(&upstream.base_url));
+    let named = upstream.model_for(Some(&model)).map_or_else(|| model.clone(), std::borrow::Cow::into_owned);
+    match models(client, &upstream, PATIENCE).await {
+        Ok(listed) if listed.contains(&named) || listed.contains(&model) => return Ok(model),
+        Err(failure) if failure.status.is_none() || matches!(failure.status, Some(401..=403)) => {
+            return Err(failure.told_of(&label, &model));
+        }
+        // Not every provider lists its models, or all of them.
+        Ok(_) | Err(_) => {}
+    }
+    let provider = of_http(upstream, client.clone()).map_err(|failure| failure.told_of(&label, &model))?;
+    match call(&provider, &model, &READY).await {
+        Ok(_) => Ok(model),
+        Err(failure) => Err(failure.told_of(&label, &model)),
+    }
+}
+
+/// A model that is asked over the network, what it is called in a sentence, and its id.
+fn over_http(upstream: Upstream, client: &reqwest::Client) -> Result<(Box<dyn Model>, String, String), String> {
+    let (label, model) = (host(&upstream.base_url), upstream.model_id.clone());
+    let provider = of_http(upstream, client.clone()).map_err(|failure| failure.said)?;
+    Ok((Box::new(provider), label, model))
+}
+
+async fn words_of(provider: &dyn Model, label: &str, model: &str, text: &str, tokens: u32) -> Result<String, String> {
     for json in [true, false] {
-        match call(&*provider, &model, &Prompt { text, tokens: 2048, json }).await {
+        match call(provider, model, &Prompt { text, tokens, json }).await {
             // Not every server knows how to be asked for JSON.
             Err(failure) if json && matches!(failure.status, Some(400 | 422)) => {}
-            Err(failure) => return Err(failure.told_of(&label, &model)),
+            Err(failure) => return Err(failure.told_of(label, model)),
             Ok(words) => return Ok(words),
         }
     }

@@ -26,7 +26,9 @@ pub(crate) struct Forms {
 pub(crate) async fn forms(core: &Core, store: &Store, turn: &Turn) -> Result<Forms, Problem> {
     let row = &turn.summary;
     let sent = store.request_of(row.id).await.map_err(crate::api::store_problem)?;
-    let blocks = store.injections(&row.session).await.map_err(crate::api::store_problem)?;
+    let mut blocks = store.injections(&row.session).await.map_err(crate::api::store_problem)?;
+    // Without text: that nothing was added.
+    blocks.retain(|block| !block.text.is_empty());
     let client: Dialect = row.dialect.parse().map_err(Problem::internal)?;
     let upstream: Dialect = row.upstream_dialect.parse().unwrap_or(client);
     let quirks = quirks(core, row.upstream.as_deref());

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::bus::Bus;
 use crate::core::{Core, End, Reading};
+use crate::evolve::Evolution;
 use crate::local::Local;
 use crate::logs::LogControl;
 use crate::remember::Memories;
@@ -36,6 +37,7 @@ pub(crate) struct Run {
     pub(crate) skills: Arc<ArcSwap<proxy::SkillSettings>>,
     pub(crate) upstream: Arc<ArcSwap<proxy::Upstream>>,
     pub(crate) memories: Arc<Memories>,
+    pub(crate) evolution: Arc<Evolution>,
     /// The agent port, once it is open.
     pub(crate) agents: OnceLock<Arc<proxy::Proxy>>,
     pub(crate) http: reqwest::Client,
@@ -160,6 +162,7 @@ impl Run {
         self.local.configure(config);
         self.upstream.store(Arc::new(proxy::route(config, &self.http, &self.hop, &self.local.built_in)));
         self.memories.config_read(config);
+        self.evolution.config_read(config);
     }
 }
 
@@ -291,6 +294,7 @@ impl Core {
                 disabled: figure(disabled),
                 unusable: figure(unusable),
             },
+            learning: self.learning_state(),
             home: self.home().dir().display().to_string(),
             config: self.config_path().display().to_string(),
             log: Some(self.log_path().display().to_string()),

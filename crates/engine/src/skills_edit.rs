@@ -200,6 +200,7 @@ impl Core {
         tracing::info!("{message}");
         if let Ok(run) = self.running() {
             run.bus.keep("skills_changed", json!({ "message": message, "names": names }));
+            run.evolution.changed();
         }
     }
 
@@ -239,7 +240,7 @@ impl Core {
     }
 }
 
-fn problem(error: &skills::Error) -> Problem {
+pub(crate) fn problem(error: &skills::Error) -> Problem {
     let text = sentence(error);
     match error {
         skills::Error::NotFound { .. } | skills::Error::NotInTrash { .. } => {

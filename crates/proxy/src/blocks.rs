@@ -96,6 +96,7 @@ impl Blocks {
         for block in from {
             let key = TurnKey { hash: block.message_hash, occurrence: block.occurrence };
             let decided = match block.text {
+                Some(text) if text.is_empty() => Decided::Nothing,
                 Some(text) => Decided::Text(texts.take(text.into())),
                 None if blocks.cut == blocks.order.len() => {
                     blocks.cut += 1;
@@ -138,7 +139,8 @@ impl Blocks {
         match self.decided.get(key) {
             Some(Decided::Text(text)) => Some(text.clone()),
             Some(Decided::Nothing) => None,
-            Some(Decided::Kept(_)) | None => older.get(key).cloned(),
+            // Without words: it was decided that nothing is added.
+            Some(Decided::Kept(_)) | None => older.get(key).filter(|text| !text.is_empty()).cloned(),
         }
     }
 

@@ -93,7 +93,7 @@ async fn enter(
     let mut place = proxy.sessions.enter(&session, &who, &talk, &older, started);
     drop(older);
     let mut row = row(&request, &parts, &who, &place, &talk, now_ms);
-    row.skill_generation = proxy.deps.knowledge.generation();
+    row.skill_generation = proxy.deps.knowledge.generation(&who.agent);
     let sent = request.bytes().clone();
     let echo = who.echo;
     let agent = who.agent.clone();
@@ -102,18 +102,21 @@ async fn enter(
     let mut record = Record::open(&proxy, &settings, &session, who, talk, client, started, row, sent);
     if let Some((index, key)) = place.open {
         let knowledge = &*proxy.deps.knowledge;
-        let asking = inject::Asking { place: &place, agent: &agent, headers: &parts.headers, now_ms };
+        let random = proxy.deps.clock.random();
+        let asking = inject::Asking { place: &place, agent: &agent, headers: &parts.headers, now_ms, random };
         let made = match inject::question(&request, index, &asking, knowledge, &settings) {
             Some(ask) => inject::make(knowledge, &ask, settings.placement).await,
             None => None,
         };
-        let (text, additions) = made.map_or((None, Vec::new()), |m| (Some(Arc::<str>::from(m.text)), m.additions));
+        let decision = made.as_ref().map(|made| made.text.as_deref().map(Arc::<str>::from));
+        let (used, ours) = proxy.sessions.decide(&session, key, decision.flatten());
         // Another request of the same turn may have been quicker; then its text counts, and its row tells of it.
-        let (used, ours) = proxy.sessions.decide(&session, key, text);
-        if let Some((text, turn)) = used.as_ref().zip(record.turn()).filter(|_| ours) {
-            turn.additions = additions;
-            turn.block =
-                Some(store::Block { message_hash: key.hash, occurrence: key.occurrence, text: text.to_string() });
+        if let Some((made, turn)) = made.zip(record.turn()).filter(|_| ours) {
+            turn.additions = made.additions;
+            turn.held_out = made.held_out;
+            // Without text: nobody decides anew for this message, not after a restart either.
+            let text = used.as_deref().map(str::to_owned).unwrap_or_default();
+            turn.block = Some(store::Block { message_hash: key.hash, occurrence: key.occurrence, text });
         }
         place.current = used;
     }

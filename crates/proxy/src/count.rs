@@ -45,12 +45,12 @@ pub(crate) async fn count_tokens(
     let mut place = proxy.sessions.preview(&session, &who, &talk, &older);
     let knowledge = &*proxy.deps.knowledge;
     let now_ms = proxy.deps.clock.now_ms();
-    let asking = inject::Asking { place: &place, agent: &who.agent, headers: &parts.headers, now_ms };
+    let asking = inject::Asking { place: &place, agent: &who.agent, headers: &parts.headers, now_ms, random: 0 };
     if let Some((index, _)) = place.open
         && let Some(ask) = inject::question(&request, index, &asking, knowledge, settings)
     {
         let made = inject::make(knowledge, &ask, settings.placement).await;
-        place.current = made.map(|made| made.text.into());
+        place.current = made.and_then(|made| made.text).map(Into::into);
     }
     let question = Question {
         request: request.clone(),

@@ -28,8 +28,11 @@ const CONTEXT_ENGINE: &str = "x-metaclaw-contextengine";
 /// A block that was just made.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Made {
-    pub(crate) text: String,
+    /// `None`: what fitted was held out.
+    pub(crate) text: Option<String>,
     pub(crate) additions: Vec<Addition>,
+    /// Skills that fitted and were left out, to see what they do.
+    pub(crate) held_out: Vec<Addition>,
 }
 
 /// What a question is asked with, beside the request.
@@ -38,6 +41,7 @@ pub(crate) struct Asking<'a> {
     pub(crate) agent: &'a Arc<str>,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) now_ms: i64,
+    pub(crate) random: u64,
 }
 
 /// What to ask for this request; `None` = nothing may or need be added.
@@ -64,6 +68,7 @@ pub(crate) fn question(
         budget_tokens: settings.max_injected_tokens,
         memory_tokens,
         now_ms: asking.now_ms,
+        random: asking.random,
         body: request.bytes().clone(),
         added: match settings.placement {
             Placement::Turn => asking.place.put_back.iter().map(|(_, text)| text.clone()).collect(),
@@ -104,7 +109,7 @@ pub(crate) fn render(pieces: &[Piece], budget: u32, memories: u32, placement: Pl
         Some(rest) => [rest, memories],
         None => [0, memories.checked_sub(frame)?],
     };
-    let mut additions = Vec::new();
+    let (mut additions, mut held_out) = (Vec::new(), Vec::new());
     let mut group = "";
     for piece in pieces {
         let opens = piece.group != group;
@@ -112,6 +117,19 @@ pub(crate) fn render(pieces: &[Piece], budget: u32, memories: u32, placement: Pl
         let left = &mut left[usize::from(piece.kind == "memory")];
         let Some(rest) = left.checked_sub(tokens) else { continue };
         *left = rest;
+        let addition = Addition {
+            kind: piece.kind.to_owned(),
+            id: piece.id.clone(),
+            score: piece.score,
+            why: piece.why.clone(),
+            tokens,
+            version: piece.trial.as_ref().map(|trial| trial.version.clone()),
+            share: piece.trial.as_ref().and_then(|trial| trial.share),
+        };
+        if piece.trial.as_ref().is_some_and(|trial| trial.held_out) {
+            held_out.push(addition);
+            continue;
+        }
         if opens && !piece.group.is_empty() {
             text.push_str("\n\n");
             text.push_str(piece.group);
@@ -119,19 +137,13 @@ pub(crate) fn render(pieces: &[Piece], budget: u32, memories: u32, placement: Pl
         text.push_str(if piece.group.is_empty() { "\n\n" } else { "\n" });
         text.push_str(&piece.section);
         group = piece.group;
-        additions.push(Addition {
-            kind: piece.kind.to_owned(),
-            id: piece.id.clone(),
-            score: piece.score,
-            why: piece.why.clone(),
-            tokens,
-        });
+        additions.push(addition);
     }
     if additions.is_empty() {
-        return None;
+        return (!held_out.is_empty()).then_some(Made { text: None, additions, held_out });
     }
     text.push_str(&end);
-    Some(Made { text, additions })
+    Some(Made { text: Some(text), additions, held_out })
 }
 
 /// Where a block that was made earlier was put: its first line says so.
@@ -168,6 +180,7 @@ pub(crate) fn apply(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::knowledge::Trial;
 
     fn piece(id: &str, words: usize) -> Piece {
         Piece {
@@ -177,13 +190,34 @@ mod tests {
             section: format!("## Skill: {id}\n{}", "word ".repeat(words)),
             score: 1.5,
             why: "word".to_owned(),
+            trial: None,
         }
+    }
+
+    fn text(made: &Made) -> &str {
+        made.text.as_deref().unwrap_or_default()
+    }
+
+    #[test]
+    fn what_is_held_out_leaves_its_room_empty_and_changes_nothing_else() {
+        let trial = |held_out| Some(Trial { version: "v".into(), share: Some(0.2), held_out });
+        let with = |held_out| [Piece { trial: trial(held_out), ..piece("a", 40) }, piece("b", 3), piece("c", 60)];
+        // Room for a and b, not for c; with a held out, c still does not fit.
+        let shown = render(&with(false), 110, 0, Placement::Turn).unwrap();
+        let held = render(&with(true), 110, 0, Placement::Turn).unwrap();
+        let ids = |all: &[Addition]| all.iter().map(|a| a.id.clone()).collect::<Vec<_>>();
+        assert_eq!((ids(&shown.additions), ids(&shown.held_out)), (vec!["a".into(), "b".into()], vec![]));
+        assert_eq!((ids(&held.additions), ids(&held.held_out)), (vec!["b".to_owned()], vec!["a".to_owned()]));
+        assert!(!text(&held).contains("Skill: a") && text(&held).contains("Skill: b"));
+        assert_eq!(held.held_out[0].share, Some(0.2));
+        let alone = render(&with(true)[..1], 110, 0, Placement::Turn).unwrap();
+        assert_eq!((alone.text, alone.held_out.len()), (None, 1));
     }
 
     #[test]
     fn a_block_is_delimited_and_says_what_it_is() {
         let made = render(&[piece("a", 3)], 1000, 0, Placement::Turn).unwrap();
-        insta::assert_snapshot!(made.text, @r"
+        insta::assert_snapshot!(text(&made), @r"
         <metaclaw-context>
         Reference notes added by MetaClaw, not written by the user. Use what helps with the message above; ignore the rest.
 
@@ -198,7 +232,7 @@ mod tests {
     fn a_block_tells_where_it_was_put() {
         for placement in [Placement::Turn, Placement::System] {
             let made = render(&[piece("a", 3)], 1000, 1000, placement).unwrap();
-            assert_eq!(placement_of(&made.text), placement);
+            assert_eq!(placement_of(text(&made)), placement);
         }
     }
 
@@ -207,7 +241,7 @@ mod tests {
         let pieces: Vec<_> = (0..20).map(|i| piece(&format!("s{i}"), i * 13 % 60)).collect();
         for budget in 0..600 {
             if let Some(made) = render(&pieces, budget, 0, Placement::Turn) {
-                assert!(estimate_tokens(&made.text) <= budget, "{budget}");
+                assert!(estimate_tokens(text(&made)) <= budget, "{budget}");
             }
         }
         assert!(render(&pieces, 600, 0, Placement::Turn).is_some());
@@ -223,7 +257,7 @@ mod tests {
         };
         let pieces = [piece("a", 3), memory("one"), memory("two")];
         let made = render(&pieces, 1000, 100, Placement::Turn).unwrap();
-        insta::assert_snapshot!(made.text, @r#"
+        insta::assert_snapshot!(text(&made), @r#"
         <metaclaw-context>
         Reference notes added by MetaClaw, not written by the user. Use what helps with the message above; ignore the rest.
 
@@ -239,8 +273,8 @@ mod tests {
         assert_eq!(made.additions.len(), 3);
         assert_eq!(render(&pieces, 1000, 0, Placement::Turn).unwrap().additions.len(), 1);
         let alone = render(&pieces[1..], 0, 100, Placement::Turn).unwrap();
-        assert!(alone.additions.len() == 2 && estimate_tokens(&alone.text) <= 100, "{}", alone.text);
-        let least = render(&pieces[1..], 0, 90, Placement::Turn).map(|made| estimate_tokens(&made.text));
+        assert!(alone.additions.len() == 2 && estimate_tokens(text(&alone)) <= 100, "{}", text(&alone));
+        let least = render(&pieces[1..], 0, 90, Placement::Turn).map(|made| estimate_tokens(text(&made)));
         assert!(least.is_none_or(|tokens| tokens <= 90));
     }
 

@@ -33,6 +33,8 @@ pub struct Ask {
     pub added: Vec<Arc<str>>,
     /// Somebody else has put memories into the prompt already.
     pub remembered: bool,
+    /// 64 unpredictable bits, for drawing lots.
+    pub random: u64,
 }
 
 /// One thing worth adding.
@@ -50,6 +52,19 @@ pub struct Piece {
     pub score: f32,
     /// Why it was picked, in words.
     pub why: String,
+    /// A skill's text and whether it is measured.
+    pub trial: Option<Trial>,
+}
+
+/// What is to be written down about a skill that fits a turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trial {
+    /// Hash of its text.
+    pub version: String,
+    /// How likely it was to be left out; `None` = it is not measured.
+    pub share: Option<f32>,
+    /// It was: nothing is added, and its room stays empty, so that the turn differs in nothing else.
+    pub held_out: bool,
 }
 
 /// Where pieces come from.
@@ -57,8 +72,8 @@ pub struct Piece {
 pub trait Knowledge: Send + Sync + 'static {
     /// What fits, best first. Never fails a request: a source in trouble gives nothing.
     async fn recall(&self, ask: &Ask) -> Vec<Piece>;
-    /// Names the state of what can be recalled; changes when, and only when, that changes.
-    fn generation(&self) -> Option<i64> {
+    /// The number of the last change of what an agent can get.
+    fn generation(&self, _agent: &str) -> Option<i64> {
         None
     }
     /// Most tokens of memories that may be added to a turn now; 0 = none are.
@@ -92,8 +107,8 @@ impl Knowledge for Sources {
         pieces
     }
 
-    fn generation(&self) -> Option<i64> {
-        self.0.iter().find_map(|source| source.generation())
+    fn generation(&self, agent: &str) -> Option<i64> {
+        self.0.iter().find_map(|source| source.generation(agent))
     }
 
     fn budget(&self) -> u32 {
@@ -202,25 +217,56 @@ impl Knowledge for SkillKnowledge {
         let bank = self.library.snapshot();
         let text = head_and_tail(&ask.text);
         let query = skills::Query { text: &text, agent: Some(&ask.agent), disabled: Some(&settings.disabled) };
-        let piece = |hit: skills::Hit| Piece {
-            kind: "skill",
-            group: "",
-            section: skills::section(&hit),
-            id: hit.skill.name.clone(),
-            score: hit.score,
-            why: hit.why,
+        let measured = self.library.measured();
+        let piece = |hit: skills::Hit| {
+            let share = measured.get(&hit.skill.name).copied().filter(|share| *share > 0.0);
+            let trial = Trial {
+                version: skills::hex(hit.skill.content_hash),
+                share,
+                held_out: share.is_some_and(|share| lot(ask.random, &hit.skill.name) < share),
+            };
+            Piece {
+                kind: "skill",
+                group: "",
+                section: skills::section(&hit),
+                id: hit.skill.name.clone(),
+                score: hit.score,
+                why: hit.why,
+                trial: Some(trial),
+            }
         };
         bank.search(&query, &settings.limits).into_iter().map(piece).collect()
     }
 
-    fn generation(&self) -> Option<i64> {
-        Some(i64::from_ne_bytes(self.library.snapshot().fingerprint().to_ne_bytes()))
+    fn generation(&self, agent: &str) -> Option<i64> {
+        self.library.generations().map(|generations| generations.of(agent))
     }
+}
+
+/// A number from 0 to 1 that the turn's random bits give a skill: each skill of a turn draws a lot of its own.
+fn lot(random: u64, name: &str) -> f32 {
+    let bits = xxhash_rust::xxh3::xxh3_64_with_seed(name.as_bytes(), random) >> 40;
+    bits as f32 / (1u32 << 24) as f32
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lots_fall_as_often_as_they_should_and_each_for_itself() {
+        let turns = 20_000u64;
+        let mut both = [0u32; 4];
+        for turn in 0..turns {
+            let random = xxhash_rust::xxh3::xxh3_64(&turn.to_le_bytes());
+            let held = ["iso-dates", "short-answers"].map(|name| lot(random, name) < 0.2);
+            both[usize::from(held[0]) + 2 * usize::from(held[1])] += 1;
+        }
+        let share = |n: u32| f64::from(n) / turns as f64;
+        for (found, expected) in both.iter().map(|n| share(*n)).zip([0.64, 0.16, 0.16, 0.04]) {
+            assert!((found - expected).abs() < 0.015, "{both:?}");
+        }
+    }
 
     #[test]
     fn a_long_paste_is_asked_about_by_its_head_and_its_tail() {

@@ -176,6 +176,7 @@ impl Knowledge for MemoryKnowledge {
             section: memory.line,
             score: memory.score,
             why: memory.why,
+            trial: None,
         };
         found.into_iter().map(piece).collect()
     }

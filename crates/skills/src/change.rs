@@ -11,7 +11,7 @@ use crate::disk::{self, OWN_FOLDER, lock, sync_folder, trash_dir};
 use crate::error::{Error, io};
 use crate::front_matter;
 use crate::library::Library;
-use crate::parse::{AGENTS_KEY, CATEGORY_KEY, KEYWORDS_KEY, Parsed, check_slug, parse};
+use crate::parse::{AGENTS_KEY, CATEGORY_KEY, KEYWORDS_KEY, ORIGIN_KEY, Parsed, check_slug, parse};
 use crate::problem::Problem;
 use crate::skill::Skill;
 
@@ -37,6 +37,8 @@ pub struct Draft {
     pub agents: Vec<String>,
     /// Markdown.
     pub body: String,
+    /// Who wrote it, if not a person: `evolved`.
+    pub origin: String,
 }
 
 impl Draft {
@@ -50,6 +52,9 @@ impl Draft {
             if !list.is_empty() {
                 text.push_str(&format!("  {key}: {}\n", q(&list.join(", "))));
             }
+        }
+        if !self.origin.is_empty() {
+            text.push_str(&format!("  {ORIGIN_KEY}: {}\n", q(&self.origin)));
         }
         text.push_str(&format!("---\n\n{}\n", self.body.trim()));
         text
@@ -428,6 +433,11 @@ impl Drop for Staged {
 struct Allowance {
     files: usize,
     bytes: u64,
+}
+
+/// Copies a skill's folder within the limits of an import. Links are not followed.
+pub(crate) fn copy_whole(from: &Path, to: &Path) -> Result<(), Error> {
+    copy_folder(from, to, 0, &mut Allowance { files: MAX_IMPORT_FILES, bytes: MAX_IMPORT_BYTES })
 }
 
 fn copy_folder(from: &Path, to: &Path, depth: usize, left: &mut Allowance) -> Result<(), Error> {

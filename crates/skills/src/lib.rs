@@ -1,4 +1,4 @@
-//! The SKILL.md library: read, check, find, render.
+//! The SKILL.md library: read, check, find, render; learn new skills, and find out whether they help.
 //!
 //! `~/.metaclaw/skills/<name>/SKILL.md` → [`Library`] (living folder) → [`Bank`] (snapshot with index) →
 //! [`Bank::search`] for the user's words → [`render`] → text for the agent's context.
@@ -8,14 +8,21 @@ mod builtin;
 mod change;
 mod disk;
 mod error;
+pub mod evolve;
 mod front_matter;
+pub mod generation;
 mod index;
 mod library;
+mod lint;
+mod pack;
 mod parse;
 mod problem;
+pub mod proof;
 mod render;
+pub mod signals;
 mod skill;
 mod watch;
+pub mod workshop;
 
 pub use bank::{Bank, DEFAULT_FLOOR, Hit, Lexical, Limits, Query, Retriever};
 pub use builtin::{Builtin, InstallReport, builtin, install_builtin};
@@ -23,11 +30,12 @@ pub use change::{Draft, Imported, MAX_IMPORT_BYTES, MAX_IMPORT_FILES, Trashed, m
 pub use error::Error;
 pub use index::Scored;
 pub use library::{Library, Reloaded};
+pub use lint::{ALIKE, Against, Flaw, GOOD_BODY_CHARS, GOOD_DESCRIPTION_CHARS, Lint, lint, nearest};
 pub use parse::{
     AGENTS_KEY, CATEGORY_KEY, KEYWORDS_KEY, LONG_BODY_LINES, MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS,
-    MAX_FILE_BYTES, MAX_FRONT_MATTER_BYTES, MAX_NAME_CHARS, Parsed, check_slug, parse,
+    MAX_FILE_BYTES, MAX_FRONT_MATTER_BYTES, MAX_NAME_CHARS, ORIGIN_KEY, Parsed, check_slug, parse,
 };
 pub use problem::{Problem, Severity};
 pub use render::{Block, Dropped, Used, render, section};
-pub use skill::{CATEGORIES, GENERAL, Origin, Skill};
+pub use skill::{CATEGORIES, GENERAL, Origin, Skill, hex};
 pub use text::{TAG, escape};

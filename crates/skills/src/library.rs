@@ -1,14 +1,15 @@
 //! The skills folder as a living thing: reads it into a [`Bank`], reads it again when told, and keeps the last good
 //! version of a skill active while its file is broken. Everybody else holds an `Arc<Library>` and takes snapshots.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 
 use crate::bank::Bank;
 use crate::disk;
+use crate::generation::Generations;
 use crate::parse::parse;
 use crate::problem::{Problem, Severity};
 use crate::skill::{Origin, Skill, hex};
@@ -19,6 +20,10 @@ pub struct Library {
     dir: PathBuf,
     bank: ArcSwap<Bank>,
     state: Mutex<State>,
+    /// The skills that are measured, and how likely each is to be held out of a turn.
+    measured: ArcSwap<HashMap<String, f32>>,
+    /// `None` until somebody keeps count.
+    generations: ArcSwapOption<Generations>,
 }
 
 #[derive(Debug, Default)]
@@ -27,6 +32,8 @@ struct State {
     good: BTreeMap<PathBuf, Arc<Skill>>,
     disabled: HashSet<String>,
     problems: Vec<Problem>,
+    /// Skills that the settings switch off.
+    off: HashSet<String>,
 }
 
 /// What a reload changed, as names.
@@ -52,7 +59,13 @@ impl Reloaded {
 impl Library {
     /// Reads the folder. One that does not exist is an empty library; what cannot be read is in [`Self::problems`].
     pub fn open(dir: impl Into<PathBuf>) -> Self {
-        let library = Self { dir: dir.into(), bank: ArcSwap::default(), state: Mutex::default() };
+        let library = Self {
+            dir: dir.into(),
+            bank: ArcSwap::default(),
+            state: Mutex::default(),
+            measured: ArcSwap::default(),
+            generations: ArcSwapOption::empty(),
+        };
         library.reload();
         library
     }
@@ -97,10 +110,50 @@ impl Library {
         let gone = old.skills().iter().filter(|s| bank.get(&s.name).is_none());
         report.removed.extend(gone.map(|s| s.name.clone()));
         if !report.is_empty() {
-            self.bank.store(Arc::new(bank));
+            let bank = Arc::new(bank);
+            self.bank.store(Arc::clone(&bank));
+            // Last: a turn that is stamped with the new number has the new skills.
+            self.count(&bank, &state.off);
         }
-        *state = State { problems: skills.1, ..next };
+        *state = State { problems: skills.1, off: std::mem::take(&mut state.off), ..next };
         report
+    }
+
+    /// The skills that are measured, and how likely each is to be held out of a turn that it fits.
+    pub fn measured(&self) -> Arc<HashMap<String, f32>> {
+        self.measured.load_full()
+    }
+
+    /// Says which skills are measured.
+    pub fn measure(&self, shares: HashMap<String, f32>) {
+        self.measured.store(Arc::new(shares));
+    }
+
+    /// The numbers of the sets of skills; `None` while nobody keeps count.
+    pub fn generations(&self) -> Option<Arc<Generations>> {
+        self.generations.load_full()
+    }
+
+    /// Keeps count from here on, beginning with what was kept. `off` are skills that the settings switch off.
+    pub fn begin_count(&self, kept: &Generations, off: HashSet<String>) {
+        let mut state = self.lock();
+        self.generations.store(Some(Arc::new(kept.after(&self.bank.load(), &off))));
+        state.off = off;
+    }
+
+    /// The settings switch other skills off than before.
+    pub fn switch_off(&self, off: HashSet<String>) {
+        let mut state = self.lock();
+        if state.off != off {
+            self.count(&self.bank.load_full(), &off);
+            state.off = off;
+        }
+    }
+
+    fn count(&self, bank: &Bank, off: &HashSet<String>) {
+        if let Some(before) = self.generations.load_full() {
+            self.generations.store(Some(Arc::new(before.after(bank, off))));
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -124,7 +177,7 @@ fn read(dir: &Path, before: &State) -> State {
         Err(error) => {
             let fix = "check its permissions; the skills read before stay active";
             problems.push(Problem::error(dir, format!("the skills folder cannot be read: {error}"), fix));
-            return State { good: before.good.clone(), disabled, problems };
+            return State { good: before.good.clone(), disabled, problems, off: HashSet::new() };
         }
     };
     let written = disk::read_written(dir).unwrap_or_default();
@@ -162,7 +215,7 @@ fn read(dir: &Path, before: &State) -> State {
             }
         }
     }
-    State { good, disabled, problems }
+    State { good, disabled, problems, off: HashSet::new() }
 }
 
 /// Of skills with one name, the user's own, then the first by path; the others become problems.

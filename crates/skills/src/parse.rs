@@ -29,6 +29,8 @@ pub const CATEGORY_KEY: &str = "metaclaw-category";
 pub const KEYWORDS_KEY: &str = "metaclaw-keywords";
 /// The metadata key for the agents a skill is for, separated by commas or blanks.
 pub const AGENTS_KEY: &str = "metaclaw-agents";
+/// The metadata key for who wrote a skill, if not a person.
+pub const ORIGIN_KEY: &str = "metaclaw-origin";
 
 /// Keys whose value is a line of text, which people forget to quote.
 const PROSE_KEYS: [&str; 5] = ["name", "description", "category", "license", "compatibility"];

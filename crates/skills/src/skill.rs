@@ -70,7 +70,8 @@ impl Skill {
     }
 }
 
-pub(crate) fn hex(hash: u128) -> String {
+/// A hash as it is written in files and in the store.
+pub fn hex(hash: u128) -> String {
     format!("{hash:032x}")
 }
 

@@ -65,6 +65,8 @@ impl Conversation {
                 score: 3.0,
                 why: "words".into(),
                 tokens: 200,
+                version: None,
+                share: None,
             }],
             block: Some(Block { message_hash: state ^ 7, occurrence: 0, text: words(5, 800) }),
             answer_json: Some(format!(r#"{{"blocks":[{{"type":"text","text":"{answered}"}}]}}"#)),

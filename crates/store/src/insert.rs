@@ -19,8 +19,8 @@ pub(crate) const COLUMNS: &[&str] = &[
     "usage_input", "usage_output", "usage_cache_read", "usage_cache_write", "usage_reasoning",
     "prior_state", "state", "weight_version", "skill_generation", "user_id", "workspace_id", "memory_scope",
     "block_hash", "block_nth", "body_base", "body_depth", "body_prefix", "body_suffix", "body_len", "body_hash",
-    "body_codec", "error", "additions", "headers", "sampling", "block", "user_text", "answer_text", "answer", "body",
-    "prompt_ids", "sampled_ids", "sampled_logprobs",
+    "body_codec", "error", "additions", "held_out", "headers", "sampling", "block", "user_text", "answer_text", "answer",
+    "body", "prompt_ids", "sampled_ids", "sampled_logprobs",
 ];
 
 /// Values that `bind_session` adds.
@@ -133,6 +133,7 @@ pub(crate) fn bind_turn(
     args.add(i32::from(e.compressed))?;
     args.add(t.error.as_deref())?;
     args.add((!t.additions.is_empty()).then(|| serde_json::to_string(&t.additions)).transpose()?)?;
+    args.add((!t.held_out.is_empty()).then(|| serde_json::to_string(&t.held_out)).transpose()?)?;
     args.add((!t.headers.is_empty()).then(|| serde_json::to_string(&t.headers)).transpose()?)?;
     let sampled = t.sampled.as_ref();
     args.add(sampled.and_then(|s| s.sampling.as_deref()))?;

@@ -16,6 +16,7 @@ mod read;
 mod rejected;
 mod session;
 mod sessions;
+mod skills;
 mod spool;
 mod store;
 mod turn;
@@ -31,6 +32,10 @@ pub use memory::{
     decode, encode, read_legacy,
 };
 pub use session::{EndReason, Session, SessionFilter, StateMatch};
+pub use skills::{
+    DueSession, Exposed, Generation, NewSkillTurn, NewSkillVersion, Observation, PendingTurn, SkillEvolution,
+    SkillOutcome, SkillProposal, SkillRow, SkillState, SkillVersion, TurnRow,
+};
 pub use store::{Kept, Options, Store};
 pub use turn::{
     Addition, Block, Injected, Kind, NewTurn, Outcome, Sampled, Scope, Turn, TurnFilter, TurnId, TurnSummary, Usage,

@@ -45,7 +45,7 @@ fn unpack(bytes: &[u8]) -> Vec<(u32, u8)> {
     terms.iter().map(|[a, b, c, d, impact]| (u32::from_le_bytes([*a, *b, *c, *d]), *impact)).collect()
 }
 
-fn json_list(values: impl Iterator<Item = i64>) -> String {
+pub(crate) fn json_list(values: impl Iterator<Item = i64>) -> String {
     serde_json::Value::from(values.collect::<Vec<_>>()).to_string()
 }
 

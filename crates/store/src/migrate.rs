@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0003_spool.sql"),
     include_str!("../migrations/0004_answer_ids.sql"),
     include_str!("../migrations/0005_memory_heard.sql"),
+    include_str!("../migrations/0006_skill_learning.sql"),
 ];
 
 /// The schema version of this build.

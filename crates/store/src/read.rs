@@ -15,7 +15,7 @@ use crate::{
 
 const SUMMARY: &str = "SELECT t.id, s.id AS session, t.agent, kind, turn_no, step, dialect, upstream_dialect, upstream, model_asked, \
     model_sent, t.started, first_byte, finished, status, outcome, error, stop, usage_input, usage_output, usage_cache_read, \
-    usage_cache_write, usage_reasoning, additions, user_text, body_len, weight_version, skill_generation, \
+    usage_cache_write, usage_reasoning, additions, held_out, user_text, body_len, weight_version, skill_generation, \
     user_id, workspace_id, memory_scope";
 const REST: &str = ", headers, block_hash, block_nth, \
     (SELECT text FROM blocks WHERE id = t.block) AS block, answer_text, answer, prior_state, state, sampling, \
@@ -33,7 +33,7 @@ macro_rules! matches {
     };
 }
 
-fn json<T: serde::de::DeserializeOwned + Default>(row: &SqliteRow, column: &str) -> sqlx::Result<T> {
+pub(crate) fn json<T: serde::de::DeserializeOwned + Default>(row: &SqliteRow, column: &str) -> sqlx::Result<T> {
     match row.try_get::<Option<&str>, _>(column)? {
         Some(text) => serde_json::from_str(text).map_err(|e| sqlx::Error::Decode(Box::new(e))),
         None => Ok(T::default()),
@@ -81,6 +81,7 @@ fn summary(row: &SqliteRow) -> sqlx::Result<TurnSummary> {
             reasoning: count("usage_reasoning")?,
         },
         additions: json(row, "additions")?,
+        held_out: json(row, "held_out")?,
         user_text: row.try_get("user_text")?,
         request_len: row.try_get::<i64, _>("body_len")?.cast_unsigned(),
         weight_version: row.try_get("weight_version")?,

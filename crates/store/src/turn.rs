@@ -123,9 +123,16 @@ pub struct Addition {
     pub why: String,
     /// Estimated tokens it cost.
     pub tokens: u32,
+    /// Hash of a skill's text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// How likely it was to be left out, for a skill that is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f32>,
 }
 
-/// Text that was put into a message of the conversation and has to be put back there, byte for byte, ever after.
+/// Text that was put into a message of the conversation and has to be put back there, byte for byte, ever after. Without
+/// text: that nothing is put there, ever after.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
     /// Hash of the message it stands in.
@@ -225,7 +232,9 @@ pub struct NewTurn {
     pub headers: Vec<(String, String)>,
     /// What was added, and why.
     pub additions: Vec<Addition>,
-    /// The injected block, on the request that injected it first.
+    /// Skills that fitted and were left out, to see what they do.
+    pub held_out: Vec<Addition>,
+    /// The injected block, on the request that injected it first; without text: it was decided that nothing is added.
     pub block: Option<Block>,
     /// The whole answer, as JSON.
     pub answer_json: Option<String>,
@@ -290,6 +299,8 @@ pub struct TurnSummary {
     pub usage: Usage,
     /// What was added, and why.
     pub additions: Vec<Addition>,
+    /// Skills that fitted and were left out, to see what they do.
+    pub held_out: Vec<Addition>,
     /// The user's own words.
     pub user_text: Option<String>,
     /// Length of the request body in bytes.
@@ -310,7 +321,7 @@ pub struct Turn {
     pub summary: TurnSummary,
     /// Kept request headers.
     pub headers: Vec<(String, String)>,
-    /// The block this request injected first.
+    /// The block this request injected first; without text: nothing was added, and that stays so.
     pub block: Option<Block>,
     /// The answer's text.
     pub answer_text: Option<String>,

@@ -545,6 +545,125 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/skills-effects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What every skill does that fitted a turn, each in the text it has now, the most used first. */
+        get: operations["skillEffects"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/skills-evolutions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Times the model was asked, newest first, with its answers. */
+        get: operations["skillEvolutions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/skills-evolve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Looks through a session for something to learn. Asks the model, so it takes its time. */
+        post: operations["skillsEvolve"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/skills-export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Copies skills out. */
+        post: operations["skillsExport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/skills-import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Offers skills from elsewhere. Each waits for your yes. */
+        post: operations["skillsImport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/skills-learned-log": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What was learned, as `evolution_history.jsonl` has it. Lines that cannot be read are passed over. */
+        get: operations["skillsLearnedLog"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/skills-learning": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether skills are learned, and those that were. */
+        get: operations["skillsLearning"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/skills-log": {
         parameters: {
             query?: never;
@@ -556,6 +675,75 @@ export interface paths {
         get: operations["skillLog"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/skills-proposals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Proposals, newest first. */
+        get: operations["skillProposals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/skills-proposals/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One proposal, whole. */
+        get: operations["skillProposal"];
+        /** Gives a waiting proposal another text. */
+        put: operations["skillProposalEdit"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/skills-proposals/{id}/approve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Says yes to a proposal: a new skill goes on trial, a suggestion is made in your file. */
+        post: operations["skillProposalApprove"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/skills-proposals/{id}/reject": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Says no to a proposal. */
+        post: operations["skillProposalReject"];
         delete?: never;
         options?: never;
         head?: never;
@@ -632,6 +820,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/skills/{name}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What changed between two texts of a skill. */
+        get: operations["skillDiff"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/skills/{name}/disable": {
         parameters: {
             query?: never;
@@ -649,6 +854,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/skills/{name}/effect": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What a skill does. */
+        get: operations["skillEffect"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/skills/{name}/enable": {
         parameters: {
             query?: never;
@@ -660,6 +882,40 @@ export interface paths {
         put?: never;
         /** Uses a skill again. */
         post: operations["skillEnable"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/skills/{name}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Every text of a skill, newest first. */
+        get: operations["skillHistory"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/skills/{name}/revert": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Brings an older text of a skill back. */
+        post: operations["skillRevert"];
         delete?: never;
         options?: never;
         head?: never;
@@ -870,6 +1126,63 @@ export interface components {
             /** @description What: `service_started`, `config_changed`, `turn_finished`, … */
             kind: string;
         };
+        /** @description One time the model was asked. */
+        Evolution: {
+            /** @description Whose. */
+            agent: string;
+            /**
+             * Format: int64
+             * @description When, ms since 1970.
+             */
+            at_ms: number;
+            /**
+             * Format: int32
+             * @description The first user turn it saw.
+             */
+            first_turn: number;
+            /**
+             * Format: int64
+             * @description Its number.
+             */
+            id: number;
+            /**
+             * Format: int32
+             * @description The last one.
+             */
+            last_turn: number;
+            /** @description The model. */
+            model: string;
+            /** @description Why, in words. */
+            note: string;
+            /** @description `nothing`, `proposed`, `refused` or `malformed`. */
+            outcome: string;
+            /** @description What it said, as it came. */
+            reply: string;
+            /** @description About which session. */
+            session: string;
+            /** @description `turns`, `end` or `hand`. */
+            trigger: string;
+        };
+        /** @description What to look through. */
+        EvolveAsk: {
+            /** @description The session; absent = the last one. */
+            session?: string | null;
+        };
+        /** @description What came of it. */
+        Evolved: {
+            /** @description Skills that are on trial now. */
+            moved: components["schemas"]["SkillMoved"][];
+            /** @description In words. */
+            note: string;
+            /** @description `nothing`, `proposed`, `refused` (what was proposed cannot be used) or `malformed`. */
+            outcome: string;
+            /** @description Numbers of the proposals. */
+            proposals: number[];
+            /** @description The session. */
+            session: string;
+            /** @description Those that wait for you. */
+            waiting: number[];
+        };
         /** @description A yes to a fetch. */
         FetchOrder: {
             /** @description The person was shown name, size, source and licence and said yes. Without that nothing is fetched. */
@@ -937,6 +1250,128 @@ export interface components {
             note: string;
             /** @description The setting or mode. */
             what: string;
+        };
+        /** @description The old history. */
+        LearnedLog: {
+            /** @description There is one. */
+            exists: boolean;
+            /** @description The file. */
+            path: string;
+            /** @description The newest of them, oldest first. */
+            records: components["schemas"]["LearnedRecord"][];
+            /** @description Records in it. */
+            total: number;
+        };
+        /** @description One record of `evolution_history.jsonl`, which old versions of MetaClaw write, too. */
+        LearnedRecord: {
+            /**
+             * @description The ends of what the user said.
+             * @default []
+             */
+            failure_prompts: string[];
+            /**
+             * Format: int64
+             * @description User turns that were looked at.
+             * @default 0
+             */
+            num_failures_analyzed: number;
+            /**
+             * Format: int64
+             * @description Skills that came of it.
+             * @default 0
+             */
+            num_skills_generated: number;
+            /**
+             * @description Their names.
+             * @default []
+             */
+            skill_names: string[];
+            /**
+             * @description The skills.
+             * @default []
+             */
+            skills: components["schemas"]["LearnedText"][];
+            /**
+             * @description When, in local time.
+             * @default
+             */
+            timestamp: string;
+        };
+        /** @description A learned skill and where it stands. */
+        LearnedSkill: {
+            /** @description The agent it is for; empty = all. */
+            agent: string;
+            /** @description Its name. */
+            name: string;
+            /** @description Why. */
+            reason: string;
+            /** @description The session it comes from. */
+            session?: string | null;
+            /**
+             * Format: int64
+             * @description Since when, ms since 1970.
+             */
+            since_ms: number;
+            /** @description Whose words it is made of. */
+            source: string;
+            /** @description `trial`, `active` or `retired`. */
+            state: string;
+            /**
+             * Format: int64
+             * @description Number of its text.
+             */
+            version: number;
+        };
+        /** @description A skill as the old history has it. */
+        LearnedText: {
+            /**
+             * @description `general`, `coding`, …
+             * @default
+             */
+            category: string;
+            /**
+             * @description Markdown.
+             * @default
+             */
+            content: string;
+            /**
+             * @description What it is for.
+             * @default
+             */
+            description: string;
+            /**
+             * @description Its name.
+             * @default
+             */
+            name: string;
+        };
+        /** @description What is learned, in figures. */
+        Learning: {
+            /**
+             * Format: int64
+             * @description The number of the last change of what agents can get; absent without a service.
+             */
+            generation?: number | null;
+            /** @description Learned skills. */
+            skills: components["schemas"]["LearnedSkill"][];
+            /** @description Whether anything is. */
+            state: components["schemas"]["LearningState"];
+            /**
+             * Format: int32
+             * @description Proposals that wait for you.
+             */
+            waiting: number;
+        };
+        /** @description Whether skills are learned from conversations. */
+        LearningState: {
+            /** @description The model that is asked. */
+            model?: string | null;
+            /** @description It is done. */
+            on: boolean;
+            /** @description Why nothing is learned though it is wanted. */
+            reason?: string | null;
+            /** @description The settings want it (`skills.auto_evolve`). */
+            wanted: boolean;
         };
         /** @description A server on this machine. */
         LocalServer: {
@@ -1429,6 +1864,68 @@ export interface components {
             /** @description What happened and where, one or two sentences. */
             message: string;
         };
+        /** @description A skill that was proposed, or a change of one. */
+        Proposal: {
+            /** @description The agent it is for; empty = all. */
+            agent: string;
+            /**
+             * Format: int64
+             * @description When, ms since 1970.
+             */
+            at_ms: number;
+            /**
+             * Format: int64
+             * @description When it was decided, ms since 1970.
+             */
+            decided_ms?: number | null;
+            /**
+             * @description Why it waits: `quarantine` (its content comes from outside, or is dangerous), `suggestion` (the file is yours),
+             *     `review` (the settings want it), `full`.
+             */
+            hold?: string | null;
+            /**
+             * Format: int64
+             * @description Its number.
+             */
+            id: number;
+            /** @description `create`, `revise` or `import`. */
+            kind: string;
+            /** @description The skill's name. */
+            name: string;
+            /** @description Why, in the model's words. */
+            reason: string;
+            /** @description `waiting`, `taken` or `rejected`. */
+            state: string;
+        };
+        /** @description For whom a skill is. */
+        ProposalApproval: {
+            /** @description The agents; empty = all, absent = as it says. */
+            agents?: string[] | null;
+        };
+        /** @description A proposal with everything that is known about it. */
+        ProposalDetail: components["schemas"]["Proposal"] & {
+            /** @description What changes, as a unified diff. */
+            diff: string;
+            /** @description What the linter says. */
+            findings: components["schemas"]["SkillFinding"][];
+            /** @description The model that wrote it. */
+            model?: string | null;
+            /** @description What the model said, as it came. */
+            reply?: string | null;
+            /** @description The session it comes from. */
+            session?: string | null;
+            /** @description Whose words it is made of: `user`, `assistant`, `tool` or `import`. */
+            source: string;
+            /** @description The SKILL.md as it would be. */
+            text: string;
+            /** @description The rows of the journal that taught it. */
+            turns: number[];
+        };
+        /** @description A text by a person's hand. */
+        ProposalText: {
+            /** @description The whole SKILL.md; its name must stay. */
+            text: string;
+        };
         /** @description A provider known by name. */
         Provider: {
             /** @description Its address; empty where the person must say. */
@@ -1723,6 +2220,77 @@ export interface components {
             /** @description The text of a SKILL.md. */
             text?: string | null;
         };
+        /** @description What a skill does: turns with it against turns that fitted it and had to do without it. */
+        SkillEffect: {
+            /** @description The agent; empty = all. */
+            agent: string;
+            /**
+             * Format: int32
+             * @description Turns that had to do without it.
+             */
+            control: number;
+            /**
+             * Format: int32
+             * @description Of them, the good ones.
+             */
+            control_wins: number;
+            /**
+             * Format: double
+             * @description The difference it makes to the share of good turns, −1 to 1; absent until there are turns on both sides.
+             */
+            effect?: number | null;
+            /**
+             * Format: double
+             * @description The same for harm.
+             */
+            for_harm: number;
+            /**
+             * Format: double
+             * @description How far the proof that it helps is; 20 proves it.
+             */
+            for_help: number;
+            /**
+             * Format: double
+             * @description Probability that it helps.
+             */
+            helps?: number | null;
+            /**
+             * Format: double
+             * @description Upper end.
+             */
+            high?: number | null;
+            /**
+             * Format: double
+             * @description Lower end of its 95 % credible interval.
+             */
+            low?: number | null;
+            /** @description Its name. */
+            name: string;
+            /**
+             * Format: int64
+             * @description Estimated tokens it has cost.
+             */
+            tokens: number;
+            /**
+             * Format: int32
+             * @description Turns that had it.
+             */
+            uses: number;
+            /** @description `open`, `helps`, `harms` or `no_use`. */
+            verdict: string;
+            /**
+             * Format: int32
+             * @description Of them, the good ones.
+             */
+            wins: number;
+        };
+        /** @description Where skills go. */
+        SkillExport: {
+            /** @description The skills; empty = all but the built-in ones as they came. */
+            names?: string[];
+            /** @description A path that does not exist yet, absolute: a zip if it ends in `.zip`, else a folder. */
+            path: string;
+        };
         /** @description Skills in a few figures. */
         SkillFigures: {
             /**
@@ -1778,6 +2346,20 @@ export interface components {
             /** @description The matched words. */
             why: string;
         };
+        /** @description Where skills come from. */
+        SkillImport: {
+            /** @description A skill's folder, a folder of such folders, or a zip of either; absolute. */
+            path: string;
+        };
+        /** @description What an import brought. */
+        SkillImported: {
+            /** @description What was not taken, and what to look at before you say yes. */
+            findings: components["schemas"]["SkillFinding"][];
+            /** @description Names of the skills. */
+            names: string[];
+            /** @description Numbers of the proposals, one for each skill. */
+            proposals: number[];
+        };
         /** @description The library. */
         SkillList: {
             /** @description The folder. */
@@ -1803,6 +2385,15 @@ export interface components {
             /** @description It can be brought back. */
             undo: boolean;
         };
+        /** @description A learned skill that went from one state to another. */
+        SkillMoved: {
+            /** @description Its name. */
+            name: string;
+            /** @description Why. */
+            reason: string;
+            /** @description `trial`, `active`, `retired`, or `user`: it is yours. */
+            state: string;
+        };
         /** @description What a turn with these words would get. */
         SkillPreview: {
             /** @description Exactly the text that would be added; empty if nothing would be. */
@@ -1819,6 +2410,23 @@ export interface components {
              * @description Estimated tokens of the block.
              */
             tokens: number;
+        };
+        /** @description What to bring back. */
+        SkillRevert: {
+            /** @description Also take back what was learned from it. */
+            descendants?: boolean;
+            /**
+             * Format: int64
+             * @description The text; absent = the one before, and a learned skill without one goes.
+             */
+            version?: number | null;
+        };
+        /** @description What a revert did. */
+        SkillReverted: {
+            /** @description Learned skills that were made from it, or in turns that it was shown in, and are in use. */
+            descendants: string[];
+            /** @description What was brought back or taken out of use. */
+            moved: components["schemas"]["SkillMoved"][];
         };
         /** @description A skill as lists show it. */
         SkillRow: {
@@ -1872,6 +2480,8 @@ export interface components {
             key_required: boolean;
             /** @description What is asked for but comes with a later release. */
             later: components["schemas"]["Later"][];
+            /** @description Whether new skills are learned. */
+            learning?: components["schemas"]["LearningState"];
             /** @description Why it listens elsewhere than the config says. */
             listen_note?: string | null;
             /** @description The log file. */
@@ -1993,6 +2603,8 @@ export interface components {
              * @description When the first byte of the answer left, ms since 1970.
              */
             first_byte_ms?: number | null;
+            /** @description Learned skills that fitted and were left out, to see what they do. */
+            held_out?: components["schemas"]["Addition"][];
             /**
              * Format: int64
              * @description Number of the row.
@@ -2015,6 +2627,11 @@ export interface components {
             request_bytes: number;
             /** @description Session id. */
             session: string;
+            /**
+             * Format: int64
+             * @description The number of the last change of the skills that the agent could get.
+             */
+            skill_generation?: number | null;
             /**
              * Format: int64
              * @description When the request arrived, ms since 1970.
@@ -2048,6 +2665,53 @@ export interface components {
              * @description Weights that answered, where they are ours.
              */
             weight_version?: number | null;
+        };
+        /** @description One text of a skill. */
+        Version: {
+            /**
+             * Format: int64
+             * @description When it was first seen, ms since 1970.
+             */
+            at_ms: number;
+            /** @description The text that is in use. */
+            current: boolean;
+            /**
+             * Format: int64
+             * @description Its number.
+             */
+            id: number;
+            /** @description The model that wrote it. */
+            model?: string | null;
+            /** @description `builtin`, `user`, `evolved` or `import`. */
+            origin: string;
+            /**
+             * Format: int64
+             * @description The text it was made from.
+             */
+            parent?: number | null;
+            /** @description The session it comes from. */
+            session?: string | null;
+            /** @description Whose words it is made of; empty = not known. */
+            source: string;
+            /** @description The whole SKILL.md. */
+            text: string;
+            /** @description The rows of the journal that taught it. */
+            turns: number[];
+        };
+        /** @description What changed between two texts. */
+        VersionDiff: {
+            /** @description As a unified diff; empty = nothing. */
+            diff: string;
+            /**
+             * Format: int64
+             * @description The older text; absent = there was none.
+             */
+            from?: number | null;
+            /**
+             * Format: int64
+             * @description The newer text.
+             */
+            to: number;
         };
     };
     responses: never;
@@ -3244,6 +3908,222 @@ export interface operations {
             };
         };
     };
+    skillEffects: {
+        parameters: {
+            query?: {
+                /** @description Only this agent's; absent = all. */
+                agent?: string;
+                /** @description All texts the skill ever had together; else only the present one. */
+                all?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillEffect"][];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillEvolutions: {
+        parameters: {
+            query?: {
+                /** @description At most so many; 50 if absent. */
+                limit?: number;
+                /** @description Of this session. */
+                session?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Evolution"][];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillsEvolve: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EvolveAsk"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Evolved"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillsExport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SkillExport"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillChange"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillsImport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SkillImport"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillImported"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillsLearnedLog: {
+        parameters: {
+            query?: {
+                /** @description Another file of the same form; absolute. */
+                file?: string;
+                /** @description At most so many, the newest; 10 if absent. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LearnedLog"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillsLearning: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Learning"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     skillLog: {
         parameters: {
             query?: {
@@ -3262,6 +4142,166 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SkillLogEntry"][];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillProposals: {
+        parameters: {
+            query?: {
+                /** @description At most so many; 50 if absent. */
+                limit?: number;
+                /** @description `waiting`, `taken` or `rejected`; absent = all. */
+                state?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Proposal"][];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillProposal: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Number of the proposal */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProposalDetail"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillProposalEdit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Number of the proposal */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProposalText"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Proposal"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillProposalApprove: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Number of the proposal */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProposalApproval"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillMoved"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillProposalReject: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Number of the proposal */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Proposal"];
                 };
             };
             default: {
@@ -3457,6 +4497,41 @@ export interface operations {
             };
         };
     };
+    skillDiff: {
+        parameters: {
+            query?: {
+                /** @description The older text; absent = the one before `to`. */
+                from?: number;
+                /** @description The newer text; absent = the newest. */
+                to?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Name of the skill */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VersionDiff"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     skillDisable: {
         parameters: {
             query?: never;
@@ -3487,6 +4562,41 @@ export interface operations {
             };
         };
     };
+    skillEffect: {
+        parameters: {
+            query?: {
+                /** @description Only this agent's; absent = all. */
+                agent?: string;
+                /** @description All texts the skill ever had together; else only the present one. */
+                all?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description Name of the skill */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillEffect"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     skillEnable: {
         parameters: {
             query?: never;
@@ -3505,6 +4615,70 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SkillChange"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillHistory: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the skill */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Version"][];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    skillRevert: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the skill */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SkillRevert"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillReverted"];
                 };
             };
             default: {

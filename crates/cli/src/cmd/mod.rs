@@ -3,6 +3,7 @@
 pub(crate) mod config;
 pub(crate) mod doctor;
 mod first_turn;
+mod learning;
 pub(crate) mod logs;
 pub(crate) mod memory;
 pub(crate) mod models;

@@ -4,13 +4,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use engine::api::{
-    Skill, SkillAdd, SkillChange, SkillCheck, SkillFinding, SkillList, SkillLogEntry, SkillPreview, SkillSearch,
+    Skill, SkillAdd, SkillChange, SkillCheck, SkillExport, SkillFinding, SkillList, SkillLogEntry, SkillPreview,
+    SkillRevert, SkillSearch,
 };
 use engine::client::segment;
 use http::Method;
 use serde::Serialize;
 
-use super::{count, figure};
+use super::{count, figure, learning};
 use crate::args::SkillsVerb;
 use crate::ctx::Ctx;
 use crate::exit::{Exit, Fail};
@@ -35,8 +36,29 @@ pub(crate) async fn run(ctx: &Ctx, verb: SkillsVerb) -> Result<ExitCode, Fail> {
         SkillsVerb::Disable { name } => {
             change::<()>(ctx, Method::POST, &format!("/api/v1/skills/{}/disable", segment(&name)), None).await
         }
-        SkillsVerb::Log { n } => log(ctx, n).await,
+        SkillsVerb::Log { n, learned, full, file } => match learned || full || file.is_some() {
+            true => learning::log(ctx, n, full, file.as_deref()).await,
+            false => log(ctx, n).await,
+        },
         SkillsVerb::Undo => change::<()>(ctx, Method::POST, "/api/v1/skills-undo", None).await,
+        SkillsVerb::Learning => learning::state(ctx).await,
+        SkillsVerb::Evolve { session } => learning::evolve(ctx, session).await,
+        SkillsVerb::Proposals { all } => learning::proposals(ctx, all).await,
+        SkillsVerb::Proposal { id } => learning::proposal(ctx, id).await,
+        SkillsVerb::Approve { id, agents, shared } => learning::approve(ctx, id, agents, shared).await,
+        SkillsVerb::Reject { id } => learning::reject(ctx, id).await,
+        SkillsVerb::Edit { id, file } => learning::edit(ctx, id, &file).await,
+        SkillsVerb::History { name } => learning::history(ctx, &name).await,
+        SkillsVerb::Diff { name, from, to } => learning::diff(ctx, &name, from, to).await,
+        SkillsVerb::Revert { name, version, descendants } => {
+            learning::revert(ctx, &name, SkillRevert { version, descendants }).await
+        }
+        SkillsVerb::Export { path, names } => {
+            let export = SkillExport { path: absolute(&path)?, names };
+            change(ctx, Method::POST, "/api/v1/skills-export", Some(&export)).await
+        }
+        SkillsVerb::Import { path } => learning::import(ctx, &path).await,
+        SkillsVerb::Effect { name, agent } => learning::effect(ctx, name.as_deref(), agent).await,
     }
 }
 
@@ -183,7 +205,7 @@ async fn change<B: Serialize>(ctx: &Ctx, method: Method, path: &str, body: Optio
     Ok(ExitCode::SUCCESS)
 }
 
-fn findings(out: &Out, findings: &[SkillFinding]) {
+pub(super) fn findings(out: &Out, findings: &[SkillFinding]) {
     for finding in findings {
         let tone = match finding.severity.as_str() {
             "error" => Tone::Bad,
@@ -196,7 +218,7 @@ fn findings(out: &Out, findings: &[SkillFinding]) {
     }
 }
 
-fn absolute(path: &Path) -> Result<String, Fail> {
+pub(super) fn absolute(path: &Path) -> Result<String, Fail> {
     let path = std::path::absolute(path)
         .map_err(|error| Fail::usage(format!("{} is no usable path: {error}.", path.display())))?;
     Ok(path.display().to_string())

@@ -46,6 +46,9 @@ fn print(out: &Out, status: &Status) {
         if status.mode_overruled { format!("{} (this run)", status.mode) } else { status.mode.clone() },
     ));
     rows.push(("skills", skills(status)));
+    if let Some(reason) = &status.learning.reason {
+        rows.push(("learning", format!("off: {reason}")));
+    }
     if let Some(url) = &status.ui_url {
         rows.push(("window", url.clone()));
     }

@@ -172,6 +172,11 @@ fn words(out: &Out, title: &str, text: Option<&str>) {
 
 fn additions(out: &Out, row: &TurnRow) {
     out.line("");
+    if !row.held_out.is_empty() {
+        let names: Vec<&str> = row.held_out.iter().map(|held| held.id.as_str()).collect();
+        let told = format!("Left out this time, to see what it does: {}", names.join(", "));
+        out.line(&out.paint(Tone::Faint, &told));
+    }
     if row.additions.is_empty() {
         out.line(&out.paint(Tone::Faint, "Nothing new was added in this turn."));
         return;

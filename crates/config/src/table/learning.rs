@@ -1,12 +1,11 @@
 //! The keys of training: service, judge, evolver, teacher, and when it may run.
 
-use super::Effect::{Accepted, Later};
+use super::Effect::{Accepted, Later, Live};
 use super::{int, num, section};
 use crate::Kind::{Bool, Choice, Path, Secret as SecretKind, Text, Time, Url};
 use crate::{Backend, LossFn, Review, Secret, TimeOfDay};
 
 const TRAINING: &str = "training is not in this release";
-const SKILLS: &str = "skills are not written from conversations in this release";
 const WINDOWS: &str = "training windows come with training";
 const CALENDAR: &str = "calendars are linked in a later release";
 
@@ -58,17 +57,17 @@ section! {
         /// Whether samples wait for a person's approval.
         review: Review = Review::Off, Choice { of: Review::WORDS }, Later(TRAINING);
         /// Address of the API that writes skills. Empty: llm.api_base.
-        evolver_api_base: String = String::new(), Url, Later(SKILLS);
-        /// The key for it. Empty: llm.api_key.
-        evolver_api_key: Secret = Secret::default(), SecretKind, Later(SKILLS);
+        evolver_api_base: String = String::new(), Url, Live;
+        /// The key for it. Empty: llm.api_key, if it is the same server.
+        evolver_api_key: Secret = Secret::default(), SecretKind, Live;
         /// The model that writes skills. Empty: llm.model_id.
-        evolver_model: String = String::new(), Text, Later(SKILLS);
+        evolver_model: String = String::new(), Text, Live;
         /// Whose API the evolver is.
-        evolver_provider: String = "openai".to_owned(), Text, Later(SKILLS);
+        evolver_provider: String = "openai".to_owned(), Text, Live;
         /// Below which share of good turns new skills are looked for.
-        skill_update_threshold: f64 = 0.4, num(0.0, 1.0), Later(SKILLS);
+        skill_update_threshold: f64 = 0.4, num(0.0, 1.0), Later(TRAINING);
         /// At most so many new skills at a time.
-        max_new_skills: u32 = 3, int(0, 100), Later(SKILLS);
+        max_new_skills: u32 = 3, int(0, 100), Live;
         /// The chat template comes with the tokenizer.
         renderer_name: String = String::new(), Text, Accepted("the chat template comes with the tokenizer");
         /// The sampler comes with the training service.

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::Effect::{Accepted, Later, Live};
-use super::{BuiltIn, Control, Log, Memory, Opd, OpenRouter, Record, Rl, Scheduler, Synergy, WeChat, int, section};
+use super::{
+    BuiltIn, Control, Log, Memory, Opd, OpenRouter, Record, Rl, Scheduler, Synergy, WeChat, int, num, section,
+};
 use crate::Kind::{
     Address, Bool, Choice, List, Map, Path, Provider, Secret as SecretKind, SecretMap as Headers, Text, Url,
 };
@@ -162,10 +164,16 @@ section! {
         placement: Placement = Placement::Turn, Choice { of: Placement::WORDS }, Live;
         /// Skills that are never added.
         disabled: Vec<String> = Vec::new(), List, Live;
-        /// Whether conversations become new skills.
-        auto_evolve: bool = true, Bool, Later("skills are not written from conversations in this release");
+        /// Whether conversations become new skills, which are tried and measured. The model that answers is asked.
+        auto_evolve: bool = true, Bool, Live;
         /// After how many turns of a session; 0 or less = only at its end.
-        evolution_every_n_turns: i64 = 10, int(-1, 10_000),
-            Later("skills are not written from conversations in this release");
+        evolution_every_n_turns: i64 = 10, int(-1, 10_000), Live;
+        /// Whether every learned skill waits for your yes. What comes from tools or imports always does.
+        review: bool = false, Bool, Live;
+        /// The share of turns in which a learned skill is left out to see what it does; 0 = it is never measured and stays
+        /// on trial.
+        control_share: f64 = 0.2, num(0.0, 0.5), Live;
+        /// Learned skills that one agent may have; of more, the least useful goes.
+        max_learned: u32 = 50, int(1, 10_000), Live;
     }
 }

@@ -6,6 +6,8 @@ mod config;
 #[expect(unused_qualifications, reason = "written by the macro that describes the route")]
 mod events;
 #[expect(unused_qualifications, reason = "written by the macro that describes the route")]
+mod learning;
+#[expect(unused_qualifications, reason = "written by the macro that describes the route")]
 mod logs;
 #[expect(unused_qualifications, reason = "written by the macro that describes the route")]
 mod memory;
@@ -31,6 +33,11 @@ use utoipa_axum::routes;
 
 pub use self::config::{ConfigCheck, ConfigFinding, Setting, SettingQuery, SettingState, SettingValue, Settings};
 pub use self::events::EventsQuery;
+pub use self::learning::{
+    DiffQuery, EffectQuery, Evolution, EvolutionsQuery, EvolveAsk, Evolved, LearnedLog, LearnedLogQuery, LearnedRecord,
+    LearnedSkill, LearnedText, Learning, Proposal, ProposalApproval, ProposalDetail, ProposalText, ProposalsQuery,
+    SkillEffect, SkillExport, SkillImport, SkillImported, SkillMoved, SkillRevert, SkillReverted, Version, VersionDiff,
+};
 pub use self::logs::{LogLines, LogQuery};
 pub use self::memory::{
     Memory, MemoryAdd, MemoryBackup, MemoryChange, MemoryEdit, MemoryExportQuery, MemoryHit, MemoryImport,
@@ -49,7 +56,9 @@ pub use self::skills::{
     Skill, SkillAdd, SkillChange, SkillCheck, SkillFinding, SkillHit, SkillList, SkillLogEntry, SkillLogQuery,
     SkillPreview, SkillRow, SkillSearch, SkillText,
 };
-pub use self::status::{Check, DoctorQuery, Grade, Later, ProviderState, ServiceState, SkillFigures, Status};
+pub use self::status::{
+    Check, DoctorQuery, Grade, Later, LearningState, ProviderState, ServiceState, SkillFigures, Status,
+};
 pub use self::turns::{Addition, Form, Header, RequestQuery, Tokens, Turn, TurnDiff, TurnRow, TurnsQuery};
 pub use crate::bus::Event;
 pub use crate::diff::{Change, ChangeKind};
@@ -74,6 +83,7 @@ const MAX_BODY: usize = 8 << 20;
         (name = "service", description = "The running service"),
         (name = "turns", description = "Sessions and turns"),
         (name = "skills", description = "The skill library"),
+        (name = "learning", description = "Skills that are learned from conversations, and what skills do"),
         (name = "memory", description = "Long-term memory"),
         (name = "config", description = "Settings"),
         (name = "providers", description = "Model providers"),
@@ -105,6 +115,21 @@ fn routes() -> OpenApiRouter<Core> {
         .routes(routes!(skills::show, skills::update, skills::remove))
         .routes(routes!(skills::enable))
         .routes(routes!(skills::disable))
+        .routes(routes!(learning::learning))
+        .routes(routes!(learning::proposals))
+        .routes(routes!(learning::proposal, learning::edit))
+        .routes(routes!(learning::approve))
+        .routes(routes!(learning::reject))
+        .routes(routes!(learning::evolve))
+        .routes(routes!(learning::evolutions))
+        .routes(routes!(learning::history))
+        .routes(routes!(learning::diff))
+        .routes(routes!(learning::revert))
+        .routes(routes!(learning::effect))
+        .routes(routes!(learning::effects))
+        .routes(routes!(learning::learned_log))
+        .routes(routes!(learning::export))
+        .routes(routes!(learning::import))
         .routes(routes!(memory::list, memory::add))
         .routes(routes!(memory::search))
         .routes(routes!(memory::stats))

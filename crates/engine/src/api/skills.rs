@@ -257,7 +257,14 @@ pub(super) async fn validate(
 ) -> Result<Json<Vec<SkillFinding>>, Problem> {
     blocking(move || {
         let findings = match (check.text, check.path) {
-            (Some(text), _) => skills::parse(std::path::Path::new("SKILL.md"), text.as_bytes()).problems,
+            (Some(text), _) => {
+                let file = std::path::Path::new("SKILL.md");
+                let parsed = skills::parse(file, text.as_bytes());
+                let bank = core.library().snapshot();
+                let against = skills::Against { bank: Some(&bank), conversation: None };
+                let lints = parsed.skill.map(|skill| skills::lint(&skill, &against)).unwrap_or_default();
+                parsed.problems.into_iter().chain(lints.iter().map(|lint| lint.problem(file))).collect()
+            }
             (None, Some(path)) => {
                 let path = PathBuf::from(path);
                 if !path.exists() {

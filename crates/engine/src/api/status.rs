@@ -61,6 +61,19 @@ pub struct SkillFigures {
     pub unusable: u32,
 }
 
+/// Whether skills are learned from conversations.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LearningState {
+    /// The settings want it (`skills.auto_evolve`).
+    pub wanted: bool,
+    /// It is done.
+    pub on: bool,
+    /// The model that is asked.
+    pub model: Option<String>,
+    /// Why nothing is learned though it is wanted.
+    pub reason: Option<String>,
+}
+
 /// The state of the service and of its home.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Status {
@@ -94,6 +107,9 @@ pub struct Status {
     pub provider: ProviderState,
     /// Skills.
     pub skills: SkillFigures,
+    /// Whether new skills are learned.
+    #[serde(default)]
+    pub learning: LearningState,
     /// The folder.
     pub home: String,
     /// The config file.

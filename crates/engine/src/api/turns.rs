@@ -42,6 +42,12 @@ pub struct Addition {
     pub tokens: u32,
 }
 
+impl From<store::Addition> for Addition {
+    fn from(of: store::Addition) -> Self {
+        Self { kind: of.kind, id: of.id, score: of.score, why: of.why, tokens: of.tokens }
+    }
+}
+
 /// A turn's row: one request and its answer. A user turn with tool calls has several, told apart by `step`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TurnRow {
@@ -85,12 +91,18 @@ pub struct TurnRow {
     pub tokens: Tokens,
     /// What was added, and why.
     pub additions: Vec<Addition>,
+    /// Learned skills that fitted and were left out, to see what they do.
+    #[serde(default)]
+    pub held_out: Vec<Addition>,
     /// The user's own words.
     pub user_text: Option<String>,
     /// Length of the agent's request in bytes.
     pub request_bytes: u64,
     /// Weights that answered, where they are ours.
     pub weight_version: Option<i64>,
+    /// The number of the last change of the skills that the agent could get.
+    #[serde(default)]
+    pub skill_generation: Option<i64>,
 }
 
 impl From<store::TurnSummary> for TurnRow {
@@ -121,14 +133,12 @@ impl From<store::TurnSummary> for TurnRow {
                 cache_write: turn.usage.cache_write,
                 reasoning: turn.usage.reasoning,
             },
-            additions: turn
-                .additions
-                .into_iter()
-                .map(|a| Addition { kind: a.kind, id: a.id, score: a.score, why: a.why, tokens: a.tokens })
-                .collect(),
+            additions: turn.additions.into_iter().map(Addition::from).collect(),
+            held_out: turn.held_out.into_iter().map(Addition::from).collect(),
             user_text: turn.user_text,
             request_bytes: turn.request_len,
             weight_version: turn.weight_version,
+            skill_generation: turn.skill_generation,
         }
     }
 }
@@ -223,7 +233,7 @@ pub(super) async fn show(State(core): State<Core>, Path(id): Path<String>) -> Re
     Ok(Json(Turn {
         row: turn.summary.into(),
         headers: turn.headers.into_iter().map(|(name, value)| Header { name, value }).collect(),
-        block: turn.block.map(|block| block.text),
+        block: turn.block.map(|block| block.text).filter(|text| !text.is_empty()),
         answer_text: turn.answer_text,
         answer,
     }))

@@ -255,6 +255,8 @@ async fn a_request_under_way_does_not_bring_a_forgotten_memory_back() {
             score: 1.0,
             why: String::new(),
             tokens: 1,
+            version: None,
+            share: None,
         }],
         ..said_by("", "s2", 1, "Where does it nest?")
     };

@@ -107,6 +107,8 @@ async fn a_memory_is_shown_once_per_conversation_and_not_if_the_prompt_has_it() 
         score: 1.0,
         why: String::new(),
         tokens: 9,
+        version: None,
+        share: None,
     };
     home.append(NewTurn { session: "new".to_owned(), turn_no: 1, additions: vec![addition], ..NewTurn::default() })
         .await;

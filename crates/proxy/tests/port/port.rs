@@ -186,6 +186,7 @@ impl Knowledge for Notes {
                 section: format!("## Skill: {word}\n{text}"),
                 score: 1.0,
                 why: (*word).to_owned(),
+                trial: None,
             })
             .collect()
     }

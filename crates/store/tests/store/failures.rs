@@ -25,7 +25,7 @@ async fn try_open(path: &Path) -> Result<Store, Error> {
 #[tokio::test]
 async fn a_full_disk_is_said_and_what_was_handed_in_gets_there_when_there_is_room() {
     let home = Home::new();
-    let store = home.open_with(Options { max_pages: Some(60), ..Options::default() }).await;
+    let store = home.open_with(Options { max_pages: Some(100), ..Options::default() }).await;
     let mut bodies = Vec::new();
     let error = loop {
         let n = bodies.len();

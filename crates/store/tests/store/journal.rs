@@ -41,6 +41,17 @@ fn full(session: &str) -> NewTurn {
             score: 1.5,
             why: "rebase".into(),
             tokens: 90,
+            version: Some("00ff".into()),
+            share: None,
+        }],
+        held_out: vec![Addition {
+            kind: "skill".into(),
+            id: "dates".into(),
+            score: 0.5,
+            why: "date".into(),
+            tokens: 40,
+            version: Some("ff00".into()),
+            share: Some(0.25),
         }],
         block: Some(Block { message_hash: u128::MAX - 7, occurrence: 2, text: "<b>\n\u{1f980}\0</b>".into() }),
         answer_json: Some(r#"{"a":1}"#.into()),
@@ -85,6 +96,7 @@ async fn a_turn_comes_back_as_it_was_given() {
     assert_eq!((got.summary.error, got.summary.stop), (given.error, given.stop));
     assert_eq!(got.summary.usage, given.usage);
     assert_eq!(got.summary.additions, given.additions);
+    assert_eq!(got.summary.held_out, given.held_out);
     assert_eq!(got.summary.user_text, given.user_text);
     assert_eq!(got.summary.request_len, 15);
     assert_eq!((got.summary.weight_version, got.summary.skill_generation), (Some(7), Some(9)));

@@ -1,5 +1,5 @@
-//! Takes secrets out of a text before it is remembered: keys, tokens, passwords, card numbers. What is left says what
-//! kind of secret stood there.
+//! Takes secrets out of a text before it is remembered or learned from: keys, tokens, passwords, card numbers. What is left
+//! says what kind of secret stood there.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
