@@ -1,11 +1,14 @@
 //! Makes one text of a conversation, by the chat template in the model's file. A template is a program of strangers: it
 //! gets a bounded number of steps, and with them of bytes, and sees nothing but the conversation.
 
+use std::io;
+
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Serde};
-use minijinja::{Environment, Error, ErrorKind};
+use minijinja::{Environment, Error, ErrorKind, State};
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::ser::{PrettyFormatter, Serializer};
 
 use crate::error::Fault;
 use crate::vocab::Vocab;
@@ -118,35 +121,58 @@ pub(crate) fn weight(value: &Value) -> usize {
 
 /// JSON as Python writes it, which is what models were trained on.
 #[expect(clippy::needless_pass_by_value, reason = "the signature of a filter")]
-fn json(value: Serde<Value>, options: Kwargs) -> Result<String, Error> {
+fn json(state: &State<'_, '_>, value: minijinja::Value, options: Kwargs) -> Result<String, Error> {
     let indent: Option<usize> = options.get("indent")?;
     let _: Option<bool> = options.get("ensure_ascii")?;
     options.assert_all_used()?;
     let failed = |error: serde_json::Error| Error::new(ErrorKind::BadSerialization, error.to_string());
-    let mut bytes = Vec::new();
+    let mut paid = Paid { state, bytes: Vec::new(), due: 0 };
     match indent {
         Some(indent) => {
             let indent = " ".repeat(indent.min(16));
-            let formatter = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());
-            value.0.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, formatter)).map_err(failed)?;
+            let formatter = PrettyFormatter::with_indent(indent.as_bytes());
+            value.serialize(&mut Serializer::with_formatter(&mut paid, formatter)).map_err(failed)?;
         }
-        None => value.0.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, Spaced)).map_err(failed)?,
+        None => value.serialize(&mut Serializer::with_formatter(&mut paid, Spaced)).map_err(failed)?,
     }
-    String::from_utf8(bytes).map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))
+    String::from_utf8(paid.bytes).map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))
+}
+
+/// Text whose making is paid for as it grows: a list that is held as a rule has no end in memory before it is written.
+struct Paid<'a, 's, 'e> {
+    state: &'a State<'s, 'e>,
+    bytes: Vec<u8>,
+    due: usize,
+}
+
+impl io::Write for Paid<'_, '_, '_> {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        self.due += piece.len();
+        if self.due >= 1024 {
+            self.state.consume_fuel((self.due / 16) as u64).map_err(io::Error::other)?;
+            self.due = 0;
+        }
+        self.bytes.extend_from_slice(piece);
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 struct Spaced;
 
 impl serde_json::ser::Formatter for Spaced {
-    fn begin_array_value<W: ?Sized + std::io::Write>(&mut self, to: &mut W, first: bool) -> std::io::Result<()> {
+    fn begin_array_value<W: ?Sized + io::Write>(&mut self, to: &mut W, first: bool) -> io::Result<()> {
         if first { Ok(()) } else { to.write_all(b", ") }
     }
 
-    fn begin_object_key<W: ?Sized + std::io::Write>(&mut self, to: &mut W, first: bool) -> std::io::Result<()> {
+    fn begin_object_key<W: ?Sized + io::Write>(&mut self, to: &mut W, first: bool) -> io::Result<()> {
         if first { Ok(()) } else { to.write_all(b", ") }
     }
 
-    fn begin_object_value<W: ?Sized + std::io::Write>(&mut self, to: &mut W) -> std::io::Result<()> {
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, to: &mut W) -> io::Result<()> {
         to.write_all(b": ")
     }
 }

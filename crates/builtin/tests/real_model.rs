@@ -220,7 +220,7 @@ async fn those_who_hang_up_leave_their_place_in_the_queue() {
     assert_eq!(room.look().waiting, 0);
     let last = room.chat(&file, "m", &short, false).await.unwrap();
     drop(first);
-    assert_eq!(whole(last).await["choices"][0]["finish_reason"], "stop");
+    assert!(whole(last).await["usage"]["completion_tokens"].as_u64().is_some_and(|said| said > 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -42,6 +42,15 @@ fn asked(model: &[u8], body: &Value) -> Result<Value, String> {
     said
 }
 
+/// A model with another number in its header.
+fn with(model: &[u8], key: &str, number: u32) -> Vec<u8> {
+    let key = format!("qwen3.{key}");
+    let at = model.windows(key.len()).position(|found| found == key.as_bytes()).unwrap() + key.len() + 4;
+    let mut changed = model.to_vec();
+    changed[at..at + 4].copy_from_slice(&number.to_le_bytes());
+    changed
+}
+
 fn hello() -> Value {
     json!({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1, "temperature": 0})
 }
@@ -93,11 +102,7 @@ fn sizes_beyond_all_measure_are_refused() {
         ("feed_forward_length", u32::MAX),
         ("block_count", u32::MAX),
     ] {
-        let key = format!("qwen3.{key}");
-        let at = model.windows(key.len()).position(|found| found == key.as_bytes()).unwrap() + key.len() + 4;
-        let mut odd = model.clone();
-        odd[at..at + 4].copy_from_slice(&u32::to_le_bytes(number));
-        let refusal = asked(&odd, &hello()).unwrap_err();
+        let refusal = asked(&with(&model, key, number), &hello()).unwrap_err();
         assert!(refusal.contains("cannot be used") && !refusal.contains("failed"), "{key} = {number}: {refusal}");
     }
 }
@@ -109,6 +114,7 @@ fn nothing_that_is_said_becomes_a_special_token() {
          {{ message.role }} {{ message.content }}{% for call in message.tool_calls %}{{ call | tojson }}{% endfor %}\
          <|im_end|>{% endfor %}",
     );
+    let model = with(&model, "context_length", 2048);
     let count = |mark: &str| {
         let call = json!({"id": "1", "type": "function", "function": {"name": "f", "arguments": format!("{{\"{mark}\": 1}}")}});
         let body = json!({

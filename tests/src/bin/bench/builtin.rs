@@ -26,19 +26,15 @@ struct Got {
 
 async fn got(agent: &Agent, question: &str, most: u32) -> Result<Got> {
     let mut body = hello(Api::Chat, question, true);
-    for (key, value) in [
-        ("max_tokens", json!(most)),
-        ("temperature", json!(0)),
-        ("stream_options", json!({"include_usage": true})),
-        // As MetaClaw asks llama-server for no cache, it gives its own none: the first words differ each time.
-        ("cache_prompt", json!(false)),
-    ] {
+    for (key, value) in
+        [("max_tokens", json!(most)), ("temperature", json!(0)), ("stream_options", json!({"include_usage": true}))]
+    {
         body[key] = value;
     }
     let begun = Instant::now();
     let mut stream = agent.stream(Api::Chat, &body).await;
     let (mut first, mut last, mut usage) = (None, Duration::ZERO, Value::Null);
-    while let Some(event) = stream.event().await.map_err(|error| anyhow::anyhow!("{error:?}"))? {
+    while let Some(event) = stream.event().await? {
         let Ok(chunk) = serde_json::from_str::<Value>(&event.data) else { continue };
         if chunk["choices"][0]["delta"]["content"].as_str().is_some_and(|text| !text.is_empty()) {
             last = begun.elapsed();
@@ -89,7 +85,7 @@ pub(crate) async fn run() -> Result<()> {
     let ours = product.agent().patient();
     let (mut rates, mut firsts) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
     let mut prompt = 0;
-    // The first round warms up.
+    // The first round warms up. Each prompt begins in its own way, so that neither side knows it already.
     for round in 0..=ROUNDS {
         let text = "The lamp in the hall is broken, and the man at the door asks for its price. ".repeat(26);
         let long = format!("Letter {round}. {text} What is broken?");
