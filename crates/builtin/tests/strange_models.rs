@@ -65,7 +65,7 @@ fn a_template_gets_no_more_memory_than_a_conversation_needs() {
         "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(34) %}{% set ns.x = ns.x.replace('a', 'aa') %}{% endfor %}{{ ns.x|length }}",
         "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(34) %}{% set ns.x = ns.x | replace('a', 'aa') %}{% endfor %}{{ ns.x|length }}",
         "{% macro twice(x) %}{{ x }}{{ x }}{% endmacro %}{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(34) %}{% set ns.x = twice(ns.x) %}{% endfor %}{{ ns.x|length }}",
-        "{% set ns = namespace(x=['a']) %}{% for i in range(34) %}{% set ns.x = ns.x + ns.x %}{% endfor %}{{ ns.x | tojson }}",
+        "{% set ns = namespace(x=['a']) %}{% for i in range(30) %}{% set ns.x = ns.x + ns.x %}{% endfor %}{{ ns.x | tojson }}",
         "{% for i in range(3000) %}{% for j in range(3000) %}{{ i }}{% endfor %}{% endfor %}",
     ] {
         let refusal = asked(&tiny::qwen3_with(template), &hello()).unwrap_err();
