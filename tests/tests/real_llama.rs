@@ -7,6 +7,7 @@ use metaclaw_tests::llama::llama;
 use metaclaw_tests::peers::{python, sdk};
 use metaclaw_tests::product::{PROXY_KEY, Product, QUESTION};
 use serde_json::json;
+use std::time::Duration;
 
 #[tokio::test]
 async fn answers_through_the_product_in_every_api() {
@@ -85,4 +86,29 @@ async fn is_told_what_was_said_in_another_conversation() {
         (&json!("ok"), &json!("memory")),
         "{shown}"
     );
+}
+
+#[tokio::test]
+async fn looks_through_a_finished_conversation_for_something_to_learn() {
+    let Some((_llama, addr)) = llama(&["-n", "200"]).await else { return };
+    let settings = json!({"llm": {"model_id": "smollm2", "provider": "llamacpp"}, "skills": {"auto_evolve": true, "evolution_every_n_turns": 1000}});
+    let mut product = Product::with_base(&format!("http://{addr}/v1"), &settings);
+    product.start().await;
+    let agent = product.agent().patient().with_header("x-session-id", "s1").with_header("x-turn-type", "main");
+    let chat = Chat::new(Api::Chat).with("max_tokens", json!(12)).with("temperature", json!(0));
+    let chat = chat.user("List three birds with the dates on which they come back.").send(&agent).await;
+    chat.user("No, that's wrong. From now on write dates as year, month and day.").send(&agent).await;
+    // A prompt of a thousand words takes such a model a while.
+    let asked = product.command(["skills", "evolve", "--session", "s1", "--json"]).output();
+    let said =
+        tokio::time::timeout(Duration::from_secs(280), asked).await.expect("an answer").expect("the command runs");
+    let text = String::from_utf8_lossy(&said.stdout).into_owned() + &String::from_utf8_lossy(&said.stderr);
+    let done: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap_or_else(|_| panic!("{text}"));
+    // So small a model seldom keeps to the form; whatever it said is kept, and judged by the same rules.
+    let outcomes = ["nothing", "proposed", "refused", "malformed"];
+    assert!(outcomes.iter().any(|outcome| done["outcome"] == *outcome), "{done:#}");
+    let log = product.json(&["skills", "log", "--learned"]).await;
+    assert_eq!(log["records"][0]["num_failures_analyzed"], 2, "{log}");
+    let state = &product.json(&["status"]).await["learning"];
+    assert_eq!((&state["on"], &state["reason"]), (&json!(true), &json!(null)), "{state}");
 }

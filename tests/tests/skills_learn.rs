@@ -305,3 +305,47 @@ async fn a_person_evolves_reads_decides_and_takes_back_by_hand() {
     assert_eq!(reverted["moved"][0]["state"], "retired", "{reverted}");
     assert!(!product.home().join("skills").join(NAME).exists());
 }
+
+#[tokio::test]
+async fn what_is_exported_can_be_imported_elsewhere_and_waits_for_a_yes() {
+    let provider = Provider::start().await;
+    let product = learning(&provider, &json!({"skills": {"auto_evolve": false}})).await;
+    product.write_skill(NAME, DESCRIPTION, BODY);
+    let folder = product.home().join("skills").join(NAME).join("scripts");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("dates.txt"), "2026-01-02").expect("a file");
+    until("the skill is there", || async { (product.cli(&["skills", "show", NAME]).await.code == 0).then_some(()) })
+        .await;
+    for kind in ["out.zip", "out"] {
+        let target = product.folder().join(kind);
+        let said = product.cli(&["skills", "export", &target.display().to_string(), NAME]).await;
+        assert_eq!(said.code, 0, "{said:?}");
+        assert!(target.exists(), "{kind}");
+        let other = learning(&provider, &json!({"skills": {"auto_evolve": false}})).await;
+        let said = other.json(&["skills", "import", &target.display().to_string()]).await;
+        let id = said["proposals"][0].as_i64().unwrap_or_else(|| panic!("nothing waits: {said}"));
+        assert!(!other.home().join("skills").join(NAME).exists(), "{kind}: used without a yes");
+        assert_eq!(other.cli(&["skills", "approve", &id.to_string()]).await.code, 0);
+        let brought = other.home().join("skills").join(NAME);
+        let text = std::fs::read_to_string(brought.join("SKILL.md")).expect("a skill");
+        assert!(text.contains("Sort them, the newest first."), "{text}");
+        assert_eq!(std::fs::read_to_string(brought.join("scripts/dates.txt")).expect("its file"), "2026-01-02");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_is_set_up_later_is_asked_at_once() {
+    let provider = Provider::start().await;
+    provider.script(|seen| {
+        let named = seen.api().is_some() && seen.json()["model"] == "not-served";
+        named.then(|| Reply::error(Api::Chat, 404, "not_found", "no such model"))
+    });
+    let product = learning(&provider, &json!({"rl": {"evolver_model": "not-served"}})).await;
+    until("it is told why nothing is learned", || async {
+        product.json(&["status"]).await["learning"]["reason"].as_str().map(str::to_owned)
+    })
+    .await;
+    assert_eq!(product.cli(&["config", "set", "rl.evolver_model", "fake-large"]).await.code, 0);
+    until("learning is on", || async { (product.json(&["status"]).await["learning"]["on"] == true).then_some(()) })
+        .await;
+}

@@ -4,13 +4,15 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { launch } from "./browser.mjs";
+import { startHub } from "./hub.mjs";
 import { startProvider } from "./provider.mjs";
-import { seed } from "./seed.mjs";
+import { seed, seedLearning, seedMemory } from "./seed.mjs";
 import { say, startService } from "./service.mjs";
 
 const binary = process.env.METACLAW_BIN ?? new URL("../../target/debug/metaclaw", import.meta.url).pathname;
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const provider = await startProvider();
+const hub = await startHub();
 const service = await startService(binary);
 const browser = await launch();
 const problems = [];
@@ -44,6 +46,10 @@ async function test(name, work) {
   } catch (error) {
     problems.push(`${name}: ${error.stack}`);
     console.log(`FAIL  ${name}\n${error.stack}`);
+    if (process.env.METACLAW_UI_SHOTS) {
+      const open = browser.contexts().flatMap((context) => context.pages());
+      await open.at(-1)?.screenshot({ path: `${process.env.METACLAW_UI_SHOTS}/failed-${problems.length}.png` }).catch(() => {});
+    }
   }
 }
 async function accessible(tab, where) {
@@ -80,6 +86,33 @@ try {
     await close();
   });
 
+  await test("a model is fetched only after a yes, with its terms shown, its progress seen, and can be called off", async () => {
+    await service.api("PUT", "/config/builtin.hub", { value: hub.url });
+    const { tab, close } = await open();
+    await at(tab, "#/setup/provider");
+    await tab.getByLabel(/Qwen3 0.6B/).check();
+    await tab.getByText(/a download of 639 MB from Hugging Face.*licence Apache-2.0/).waitFor();
+    assert.deepEqual(hub.asked, [], "nothing is asked for before the yes");
+    assert(await tab.getByRole("button", { name: "Continue" }).isDisabled(), "a model that is not here cannot answer");
+    await accessible(tab, "setup model");
+    await tab.getByRole("button", { name: "Fetch 639 MB" }).click();
+    await tab.getByRole("progressbar").waitFor();
+    await tab.waitForFunction(() => document.querySelector("progress").value > 0);
+    await accessible(tab, "setup fetching");
+    await tab.reload();
+    await tab.getByRole("progressbar").waitFor();
+    await tab.getByRole("button", { name: "Cancel" }).click();
+    await tab.getByRole("button", { name: "Fetch 639 MB" }).waitFor();
+    assert.equal((await service.api("GET", "/models")).fetching?.running ?? false, false);
+    await tab.getByRole("button", { name: "Fetch 639 MB" }).click();
+    await tab.getByText("on this computer").first().waitFor({ timeout: 60_000 });
+    // What came is no real model: the live test says so instead of going on as if it were.
+    await tab.locator("fieldset .bad").waitFor({ timeout: 60_000 });
+    await service.api("DELETE", "/models/qwen3-0.6b");
+    await tab.evaluate(() => localStorage.clear());
+    await close();
+  });
+
   await test("a service that is not set up leads through the first run, which can be left and resumed", async () => {
     const { tab, close } = await open();
     await tab.getByRole("heading", { name: /Which agent/ }).waitFor();
@@ -105,11 +138,18 @@ try {
     await tab.getByLabel("Key", { exact: true }).fill("right");
     await tab.getByRole("button", { name: "Test the key" }).click();
     await tab.getByText(/A one-word test came back/).waitFor();
+    let remembers = false;
     for (const heading of [/Skills:/, /Memory:/, /Training:/, /This will be written/]) {
       await tab.getByRole("button", { name: "Continue" }).click();
       await tab.getByRole("heading", { name: heading }).waitFor();
       await accessible(tab, `setup ${heading}`);
+      if (String(heading).includes("Memory")) {
+        await tab.getByLabel("Remember conversations").check();
+        remembers = true;
+      }
     }
+    assert(remembers);
+    await tab.getByText("memory.enabled:").first().waitFor();
     await tab.getByText("llm.api_base:").first().waitFor();
     assert.equal((await service.api("GET", "/setup")).configured, false, "nothing is written before the yes");
     await tab.getByRole("button", { name: "Write the change" }).click();
@@ -117,12 +157,18 @@ try {
     await tab.getByRole("link", { name: "Open Home" }).click();
     await tab.getByRole("heading", { name: /Running\./ }).waitFor();
     assert.equal((await service.api("GET", "/setup")).configured, true);
+    assert.equal((await service.api("GET", "/config/memory.enabled")).value, true);
     await close();
   });
 
   // The state after the first run, whether it was walked through or not.
   const key = await seed(service, provider, { failing: true });
-  const PAGES = ["home", "conversations", "conversations/db?turn=2", "conversations/db?turn=2&view=side", "conversations/db?turn=1&view=raw", "conversations/try", "skills", "skills/sql-query", "memory", "training", "schedule", "connections", "settings/general", "settings/provider", "settings/proxy", "settings/skills", "settings/window", "settings/logs", "settings/diagnostics", "setup/agent", "setup/provider"];
+  await seedMemory(service, key);
+  await seedLearning(service, key);
+  const proposed = (await service.api("GET", "/skills-proposals?state=waiting"))[0].id;
+  const remembered = async (words) => (await service.api("GET", "/memory?limit=1000")).memories.find((one) => one.content.includes(words));
+  const lisbon = (await remembered("Lisbon")).id;
+  const PAGES = ["home", "conversations", "conversations/db?turn=2", "conversations/db?turn=2&view=side", "conversations/db?turn=1&view=raw", "conversations/try", "skills", "skills/sql-query", "skills/zebra-dates", `skills/proposal/${proposed}`, "memory", `memory/${lisbon}`, "training", "schedule", "connections", "settings/general", "settings/provider", "settings/proxy", "settings/skills", "settings/window", "settings/logs", "settings/diagnostics", "setup/agent", "setup/provider"];
   for (const theme of ["light", "dark"]) {
     await test(`every page is accessible, ${theme}`, async () => {
       const { tab, close } = await open({ theme });
@@ -130,7 +176,7 @@ try {
       for (const page of PAGES) {
         await at(tab, `#/${page}`);
         await tab.locator("main h1").first().waitFor();
-        if (page.startsWith("skills/")) await tab.locator(".cm-content").waitFor();
+        if (page.startsWith("skills/") && !page.includes("proposal")) await tab.locator(".cm-content").waitFor();
         await tab.waitForTimeout(250);
         await accessible(tab, page).catch((error) => found.push(`${page}: ${error.actual}`));
       }
@@ -294,6 +340,99 @@ try {
     await close();
   });
 
+  await test("skills stand with their use and effect on one axis, and a learned one tells its evidence", async () => {
+    const { tab, close } = await open();
+    await at(tab, "#/skills/zebra-dates");
+    const measured = (await service.api("GET", "/skills-effects")).find((one) => one.name === "zebra-dates");
+    const row = tab.locator("[data-row]").filter({ hasText: "zebra-dates" });
+    await row.getByText(String(measured.uses), { exact: true }).waitFor();
+    await row.getByRole("img", { name: /effect [+−][\d.]+, 95 % interval/ }).waitFor();
+    await tab.getByText(/On trial since/).waitFor();
+    await tab.getByRole("tab", { name: "Effect" }).click();
+    await tab.getByText(/good turns in 100, (but anything )?between/).waitFor();
+    const cells = await tab.locator("[role=tabpanel] tbody td.num").allTextContents();
+    assert.deepEqual([cells[0], cells[1], cells[3], cells[4]].map(Number), [measured.uses, measured.wins, measured.control, measured.control_wins]);
+    await accessible(tab, "effect");
+    await tab.getByRole("tab", { name: "History" }).click();
+    await tab.getByRole("button", { name: "Changes" }).first().click();
+    await tab.getByText("Sort them, the newest first.").waitFor();
+    await accessible(tab, "texts");
+    await close();
+  });
+
+  await test("a skill is put on trial from the list, taken out, and brought back", async () => {
+    const { tab, close } = await open();
+    await at(tab, "#/skills/zebra-dates");
+    await tab.getByRole("tab", { name: "History" }).click();
+    await tab.getByRole("button", { name: "Take it out" }).click();
+    await tab.getByText("zebra-dates is out of use").waitFor();
+    const state = async () => (await service.api("GET", "/skills-learning")).skills.find((one) => one.name === "zebra-dates").state;
+    assert.equal(await state(), "retired");
+    await tab.getByRole("group", { name: "Retired" }).or(tab.getByText("Retired").first()).first().waitFor();
+    await tab.getByRole("button", { name: "Bring back" }).click();
+    await tab.getByText(/On trial since/).waitFor();
+    assert.equal(await state(), "trial");
+    await close();
+  });
+
+  await test("a proposal is read with its evidence, edited, and started as a trial, which undo takes back", async () => {
+    const { tab, close } = await open();
+    await at(tab, "#/skills");
+    await tab.getByRole("link", { name: /check-timezone-in-cron/ }).click();
+    await tab.getByRole("heading", { name: "check-timezone-in-cron" }).waitFor();
+    await tab.getByText("It fires an hour late again").waitFor();
+    await tab.getByText("Checks passed").waitFor();
+    await tab.getByRole("button", { name: "Edit first" }).click();
+    await tab.locator(".cm-content").click();
+    await tab.keyboard.press("Control+End");
+    await tab.keyboard.type("Say when summer time ends.");
+    await tab.getByText("The file is valid.").waitFor();
+    await accessible(tab, "proposal edit");
+    await tab.getByRole("button", { name: "Save" }).click();
+    await tab.getByText("Say when summer time ends.").waitFor();
+    await tab.getByLabel("For every agent, not only OpenClaw").check();
+    await tab.getByRole("button", { name: "Start trial" }).click();
+    await tab.waitForURL(/skills\/check-timezone-in-cron/);
+    await tab.getByText(/On trial since/).waitFor();
+    const { text } = await service.api("GET", "/skills/check-timezone-in-cron");
+    assert(text.includes("Say when summer time ends."), text);
+    assert.equal((await service.api("GET", "/skills-learning")).skills.find((one) => one.name === "check-timezone-in-cron").agent, "");
+    await tab.getByRole("button", { name: "Undo" }).click();
+    await tab.getByText("On trial since").waitFor({ state: "detached" });
+    assert.equal((await service.api("GET", "/skills-learning")).skills.find((one) => one.name === "check-timezone-in-cron").state, "retired");
+    await close();
+  });
+
+  await test("skills go out as a zip and come in as proposals, which are rejected after asking", async () => {
+    const { tab, close } = await open();
+    await at(tab, "#/skills");
+    const zip = `${service.home}/out.zip`;
+    await tab.getByRole("button", { name: "Export…" }).click();
+    await tab.getByLabel("Path").fill(zip);
+    await accessible(tab, "skills export");
+    await tab.getByRole("button", { name: "Write it" }).click();
+    await tab.getByText(/^Wrote .*pack-a-box/).waitFor();
+    await tab.getByRole("button", { name: "Import…" }).click();
+    await tab.getByLabel("Path").fill("nowhere");
+    await tab.getByRole("button", { name: "Look at it" }).click();
+    await tab.getByRole("alert").getByText(/absolute/).waitFor();
+    await service.api("DELETE", "/skills/pack-a-box");
+    await tab.getByLabel("Path").fill(zip);
+    await tab.getByRole("button", { name: "Look at it" }).click();
+    const row = tab.getByRole("group", { name: "Proposals" }).getByRole("link", { name: /pack-a-box/ });
+    await row.waitFor();
+    if (await tab.getByRole("dialog").isVisible()) await tab.keyboard.press("Escape");
+    await row.click();
+    await tab.getByText("From an import").waitFor();
+    await tab.getByRole("button", { name: "Reject" }).click();
+    await accessible(tab, "reject");
+    await tab.getByRole("dialog").getByRole("button", { name: "Reject" }).click();
+    await tab.getByText("pack-a-box is rejected").waitFor();
+    await row.waitFor({ state: "detached" });
+    await service.api("POST", "/skills", { text: "---\nname: pack-a-box\ndescription: Packs a box. Use when something fragile has to be packed.\n---\n\n# Pack a box\n\n1. Heavy things first.\n2. Fill every gap.\n" });
+    await close();
+  });
+
   await test("unsaved words of a skill are not lost by a click", async () => {
     const { tab, close } = await open();
     await at(tab, "#/skills/pack-a-box");
@@ -304,6 +443,172 @@ try {
     assert.match(await asked, /not saved/);
     assert.match(tab.url(), /pack-a-box/);
     tab.on("dialog", (dialog) => void dialog.accept());
+    await close();
+  });
+
+  await test("memory is searched as recall would, and shows the very text a turn would get", async () => {
+    const { tab, close } = await open();
+    await at(tab, "#/memory");
+    await tab.locator("[data-row]").first().waitFor();
+    await tab.keyboard.press("/");
+    await tab.keyboard.type("which postgres does ledgerline use?");
+    await tab.getByText(/^\d+ of \d+, in .+, \d+ of 800 tokens$/).waitFor();
+    const would = await service.api("POST", "/memory/search", { text: "which postgres does ledgerline use?", as_turn: true });
+    await tab.locator("mark").first().waitFor();
+    const rows = await tab.locator("[data-row]").allTextContents();
+    would.hits.forEach((hit, i) => assert(rows[i].includes(hit.content.replace(/\s+/g, " ").slice(0, 60)), rows[i]));
+    await accessible(tab, "memory search");
+    await tab.getByRole("button", { name: "Show the text" }).click();
+    assert.equal(await tab.locator("dialog pre").textContent(), would.block);
+    await accessible(tab, "memory text");
+    await tab.keyboard.press("Escape");
+    await tab.getByRole("radio", { name: "Decisions" }).click();
+    await tab.waitForFunction(() => [...document.querySelectorAll("[data-row] .tag")].every((tag) => tag.textContent === "Decision"));
+    await tab.getByLabel("Search as recall would").fill("zzzz qqqq");
+    await tab.getByText("Nothing fits these words").waitFor();
+    await close();
+  });
+
+  await test("a fact shows who said it when, and each version on one line of time", async () => {
+    const { tab, close } = await open();
+    await at(tab, `#/memory/${lisbon}`);
+    await tab.getByRole("heading", { name: "I live in Lisbon." }).waitFor();
+    await tab.getByRole("img", { name: /Hamburg: true from 3 Mar.* to 12 Jul.*Lisbon: true since 18 Nov/ }).waitFor();
+    await tab.getByText("Replaced “Berlin” as of 18 Nov").waitFor();
+    await tab.getByRole("button", { name: "Show as table" }).click();
+    assert.equal(await tab.locator("aside table tbody tr").count(), 3);
+    await accessible(tab, "memory table");
+    await tab.locator("aside").getByRole("link", { name: "OpenClaw" }).first().click();
+    await tab.waitForURL(/conversations\/db/);
+    await close();
+  });
+
+  await test("a memory is pinned, edited and set aside, each taken back by undo", async () => {
+    const { tab, close } = await open();
+    const { id } = await remembered("pgcli");
+    const now = () => service.api("GET", `/memory/${id}`);
+    await at(tab, `#/memory/${id}`);
+    await tab.getByRole("button", { name: "Pin", exact: true }).click();
+    await tab.getByRole("button", { name: "Pin", exact: true, pressed: true }).waitFor();
+    assert.equal((await now()).pinned, true);
+    await tab.getByRole("button", { name: "Undo" }).click();
+    await tab.getByRole("button", { name: "Pin", exact: true, pressed: false }).waitFor();
+    await tab.getByRole("button", { name: "Edit" }).click();
+    await tab.getByLabel("In your words").fill("I prefer pgcli over psql, always.");
+    await tab.getByLabel("Labels, separated by commas").fill("tools, sql");
+    await accessible(tab, "memory edit");
+    await tab.getByRole("button", { name: "Save" }).click();
+    await tab.getByRole("heading", { name: "I prefer pgcli over psql, always." }).waitFor();
+    assert.deepEqual((await now()).tags, ["tools", "sql"]);
+    await tab.getByRole("button", { name: "Undo" }).click();
+    await tab.getByRole("heading", { name: "I prefer pgcli over psql.", exact: true }).waitFor();
+    assert.deepEqual((await now()).tags, []);
+    await tab.getByRole("button", { name: "No longer true" }).click();
+    await tab.getByRole("button", { name: "True again" }).waitFor();
+    assert.equal((await now()).status, "archived");
+    await tab.getByRole("button", { name: "Undo" }).click();
+    await tab.getByRole("button", { name: "No longer true" }).waitFor();
+    assert.equal((await now()).status, "active");
+    await close();
+  });
+
+  await test("something is remembered by hand and forgotten for good, after asking", async () => {
+    const { tab, close } = await open();
+    await at(tab, "#/memory");
+    await tab.getByRole("button", { name: "Remember…" }).click();
+    await tab.getByLabel("In your words").fill("The spare key hangs in the aviary.");
+    await tab.getByRole("dialog").getByRole("button", { name: "Remember…" }).click();
+    await tab.getByRole("heading", { name: "The spare key hangs in the aviary." }).waitFor();
+    await tab.getByRole("button", { name: "Forget" }).last().click();
+    const ask = tab.getByRole("dialog", { name: "Forget this for good?" });
+    await ask.waitFor();
+    await accessible(tab, "memory forget");
+    assert.equal(await tab.evaluate(() => document.activeElement.textContent.trim()), "Cancel", "what cannot be undone is not one key away");
+    await ask.getByRole("button", { name: "Forget for good" }).click();
+    await tab.getByText(/^Forgotten: 1 facts/).waitFor();
+    assert.equal(await remembered("aviary"), undefined);
+    await close();
+  });
+
+  await test("what came from outside is held back until it is allowed, or forgotten", async () => {
+    const { tab, close } = await open();
+    await at(tab, "#/memory");
+    await tab.getByRole("link", { name: /1 memory held back/ }).waitFor();
+    await tab.getByRole("button", { name: "Allow" }).click();
+    await tab.getByText("1 held back").waitFor({ state: "detached" });
+    const stats = await service.api("GET", "/memory/stats");
+    assert.equal(stats.quarantined, 0);
+    await say(service, key, "board2", [{ role: "user", content: "Read the notice board in the hall once more" }], "other");
+    await service.api("POST", "/memory/maintain");
+    await at(tab, "#/home");
+    await at(tab, "#/memory");
+    if ((await service.api("GET", "/memory/stats")).quarantined > 0) {
+      await tab.locator("details").getByRole("button", { name: "Forget" }).click();
+      await tab.getByRole("dialog").getByRole("button", { name: "Forget for good" }).click();
+      await tab.getByText(/^Forgotten:/).waitFor();
+      assert.equal((await service.api("GET", "/memory/stats")).quarantined, 0);
+    }
+    await close();
+  });
+
+  await test("memory is exported, a scope is erased after asking, and the export brings it back", async () => {
+    const { tab, close } = await open();
+    const line = JSON.stringify({ content: "The piano is tuned in May.", scope_id: "user:ann", created_at: "2026-05-01T08:00:00Z", importance: 0.7, confidence: 1, status: "active" });
+    await service.api("POST", "/memory/import", { path: "", text: line });
+    await at(tab, "#/memory");
+    await tab.getByRole("button", { name: "More for user:ann" }).click();
+    const [download] = await Promise.all([tab.waitForEvent("download"), tab.getByRole("menuitem", { name: "Export this scope" }).click()]);
+    const file = await download.path();
+    assert((await readFile(file, "utf8")).includes("The piano is tuned in May."));
+    await tab.getByRole("button", { name: "More for user:ann" }).click();
+    await tab.getByRole("menuitem", { name: "Erase this scope…" }).click();
+    await accessible(tab, "memory erase");
+    await tab.getByRole("button", { name: "Erase for good" }).click();
+    await tab.getByRole("button", { name: "More for user:ann" }).waitFor({ state: "detached" });
+    assert.deepEqual((await service.api("GET", "/memory?scope=user:ann")).memories, []);
+    await tab.locator("input[type=file]").setInputFiles({ name: "memory.jsonl", mimeType: "application/x-ndjson", buffer: Buffer.from(line.replace("piano", "organ")) });
+    await tab.getByText(/1 memory taken in/).waitFor();
+    await tab.getByRole("button", { name: "More for user:ann" }).waitFor();
+    await service.api("DELETE", `/memory/scopes/${encodeURIComponent("user:ann")}`);
+    await close();
+  });
+
+  await test("a list of 10,000 memories draws a screenful, reads on, and is searched at once", async () => {
+    const { tab, close } = await open();
+    const now = Date.now();
+    const one = (n) => ({ id: `m${n}`, scope: "default", kind: "semantic", status: "active", content: `Fact number ${n}`, quote: "", speaker: "user", origin: "import", session: "", turn: 0, turn_id: null, pinned: false, importance: 0.5, confidence: 1, tags: [], valid_from_ms: now - n * 60_000, valid_to_ms: null, recorded_ms: now - n * 60_000, updated_ms: now, expires_ms: null, superseded_by: null });
+    await tab.route("**/api/v1/memory?*", (route) => {
+      const url = new URL(route.request().url());
+      if (url.searchParams.get("status") === "quarantined") return route.fulfill({ json: { memories: [], next: null } });
+      const from = Number(url.searchParams.get("before") ?? 0);
+      const limit = Number(url.searchParams.get("limit"));
+      const end = Math.min(10_000, from + limit);
+      return route.fulfill({ json: { memories: Array.from({ length: end - from }, (_, i) => one(from + i)), next: end < 10_000 ? end : null } });
+    });
+    await at(tab, "#/memory");
+    await tab.locator("[data-row]").first().waitFor();
+    await tab.waitForFunction(
+      () => {
+        const box = document.querySelector(".vl");
+        box.scrollTop = box.scrollHeight;
+        return box.scrollHeight >= 10_000 * 52;
+      },
+      null,
+      { polling: 50, timeout: 60_000 },
+    );
+    assert((await tab.locator("[data-row]").count()) < 60);
+    const jump = await tab.evaluate(async () => {
+      const box = document.querySelector(".vl");
+      const times = [];
+      for (let i = 0; i < 40; i++) {
+        const begun = performance.now();
+        box.scrollTop = (box.scrollHeight / 40) * ((i * 17) % 40);
+        await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+        times.push(performance.now() - begun);
+      }
+      return times.sort((a, b) => a - b)[37];
+    });
+    console.log(`      p95 of a jump ${jump.toFixed(0)} ms`);
     await close();
   });
 
@@ -418,6 +723,7 @@ try {
   await browser.close();
   await service.stop();
   provider.stop();
+  hub.stop();
 }
 console.log(`${passed} passed, ${problems.length} problems`);
 if (problems.length > 0) {

@@ -59,10 +59,10 @@ export async function startService(binary) {
 }
 
 /** Says something through the agents' port, as an agent would. */
-export async function say(service, key, session, messages, agent = "openclaw") {
+export async function say(service, key, session, messages, agent = "openclaw", headers = {}) {
   const response = await fetch(`${service.agents}/chat/completions`, {
     method: "POST",
-    headers: { "content-type": "application/json", authorization: `Bearer ${key}`, "user-agent": agent === "openclaw" ? "OpenClaw/2026.11" : "python-openai/2", "x-session-id": session, "x-turn-type": "main" },
+    headers: { "content-type": "application/json", authorization: `Bearer ${key}`, "user-agent": agent === "openclaw" ? "OpenClaw/2026.11" : "python-openai/2", "x-session-id": session, "x-turn-type": "main", ...headers },
     body: JSON.stringify({ model: "any", stream: true, stream_options: { include_usage: true }, messages }),
   });
   const text = await response.text();

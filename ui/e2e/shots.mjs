@@ -3,7 +3,7 @@ import { mkdir } from "node:fs/promises";
 import path from "node:path";
 import { launch } from "./browser.mjs";
 import { startProvider } from "./provider.mjs";
-import { seed } from "./seed.mjs";
+import { seed, seedLearning, seedMemory } from "./seed.mjs";
 import { startService } from "./service.mjs";
 
 const [binary, out, only] = process.argv.slice(2);
@@ -38,7 +38,12 @@ for (const theme of themes) for (const lang of langs) {
   }
   await context.close();
 }
-await seed(service, provider, { failing: true });
+const key = await seed(service, provider, { failing: true });
+await seedMemory(service, key);
+await seedLearning(service, key);
+const waiting = (await service.api("GET", "/skills-proposals?state=waiting"))[0].id;
+const { memories } = await service.api("GET", "/memory?limit=100");
+const lisbon = memories.find((one) => one.content.includes("Lisbon")).id;
 const turn = (await service.api("GET", "/turns?limit=50&session=db")).length;
 const PLACES = {
   home: "#/home",
@@ -47,8 +52,14 @@ const PLACES = {
   raw: "#/conversations/db?turn=1&view=raw",
   try: "#/conversations/try",
   skills: "#/skills/pack-a-box",
+  "skills-all": "#/skills",
+  "skills-proposal": `#/skills/proposal/${waiting}`,
+  "skills-effect": "#/skills/zebra-dates",
+  "skills-history": "#/skills/zebra-dates",
   "skills-builtin": "#/skills/sql-query",
   memory: "#/memory",
+  "memory-fact": `#/memory/${lisbon}`,
+  "memory-search": `#/memory/${lisbon}`,
   training: "#/training",
   schedule: "#/schedule",
   connections: "#/connections",
@@ -65,7 +76,10 @@ for (const size of sizes) for (const theme of themes) for (const lang of langs) 
   for (const [name, hash] of Object.entries(PLACES)) {
     if (!wanted(name)) continue;
     await tab.goto(`${service.ui}/${hash}`);
-    if (name.startsWith("skills")) await tab.waitForSelector(".cm-content");
+    if (name === "skills" || name === "skills-builtin") await tab.waitForSelector(".cm-content");
+    if (name === "skills-effect" || name === "skills-history") await tab.locator("[role=tab]").nth(name === "skills-effect" ? 1 : 2).click();
+    if (name === "skills-history") await tab.locator(".hist [aria-expanded]").first().click();
+    if (name === "memory-search") await tab.fill("main [data-search]", "which postgres does ledgerline use?");
     if (name === "try") await tab.fill("main textarea", "rebase my branch and write the SQL migration");
     await shot(tab, name, size, theme, lang);
   }

@@ -23,7 +23,7 @@ describe("messages", () => {
       for (const [key, message] of Object.entries(catalogue) as [string, Message][]) {
         const texts = typeof message === "string" ? [message] : [message.other];
         for (const text of texts) {
-          expect([key, /[\u3040-\u30ff\u4e00-\u9fff][A-Za-z0-9{]|[A-Za-z0-9][\u3040-\u30ff\u4e00-\u9fff]/.exec(text.replace(/\{(time|day|step|mode|span)\}/g, ""))?.[0]]).toEqual([key, undefined]);
+          expect([key, /[\u3040-\u30ff\u4e00-\u9fff][A-Za-z0-9{]|[A-Za-z0-9][\u3040-\u30ff\u4e00-\u9fff]/.exec(text.replace(/\{(time|day|step|mode|span|state|who)\}/g, ""))?.[0]]).toEqual([key, undefined]);
           expect([key, /[\u3040-\u30ff\u4e00-\u9fff][,.;:!?]/.exec(text.replace(/: 値|: 值/, ""))?.[0]]).toEqual([key, undefined]);
         }
       }

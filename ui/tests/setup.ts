@@ -1,6 +1,9 @@
 // What jsdom lacks and the pages use.
-import { cleanup } from "@testing-library/svelte";
+import { cleanup, configure } from "@testing-library/svelte";
 import { afterEach } from "vitest";
+
+// What is awaited comes at once, or later on a busy machine; a failure only takes longer to be told.
+configure({ asyncUtilTimeout: 15_000 });
 
 class Observer implements ResizeObserver {
   observe(): void {}

@@ -130,7 +130,7 @@ impl Net {
             return Err(Fault::Unsupported("keys and values of different length".to_owned()));
         }
         let inner = needed(file, "feed_forward_length")?;
-        let all = asking.checked_mul(size).unwrap_or(usize::MAX);
+        let all = asking.saturating_mul(size);
         if let Some(widest) = [width, inner, all].into_iter().max().filter(|widest| *widest > WIDEST) {
             return Err(Fault::Damaged(format!("it claims layers of {widest} numbers")));
         }

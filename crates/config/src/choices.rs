@@ -71,6 +71,8 @@ choice! {
         Template = "template" | "lexical" | "keyword",
         /// By meaning.
         Embedding = "embedding",
+        /// By both.
+        Hybrid = "hybrid",
     }
 }
 

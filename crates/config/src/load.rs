@@ -16,7 +16,7 @@ use crate::suggest::nearest;
 use crate::table::{Key, Row, is_section, keys, row, rows};
 use crate::value::{Setting, Wrong};
 use crate::yaml::{Body, Document, Node, Style};
-use crate::{Config, ConfigError, Kind, Problem, RetrievalMode, Secret, Warning};
+use crate::{Config, ConfigError, Kind, Problem, Secret, Warning};
 
 /// The settings of a file, and what there is to say about it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -241,14 +241,6 @@ impl Reader {
         self.old_hosts();
         let config = &self.loaded.config;
         let mut found: Vec<(&'static str, &'static str, String, Option<String>)> = Vec::new();
-        if config.skills.retrieval_mode == RetrievalMode::Embedding {
-            found.push((
-                "skills.retrieval_mode",
-                "skills.retrieval_mode",
-                "search by meaning is not in this release; skills are found by their words".to_owned(),
-                None,
-            ));
-        }
         if !config.configure_openclaw && config.claw_type != crate::ClawType::None {
             found.push((
                 "configure_openclaw",

@@ -23,6 +23,7 @@ use crate::files::Files;
 use crate::local::Local;
 use crate::lock::{Asked, Holder, HomeLock, LockError};
 use crate::logs::LogControl;
+use crate::meanings::{self, MeaningRoom};
 use crate::remember::{self, Memories};
 use crate::run::Run;
 use crate::serve::Lifeline;
@@ -190,6 +191,7 @@ impl Engine {
 
         let library = Arc::new(library);
         let evolution = Evolution::new(Arc::clone(&library), store.clone(), &config);
+        let meanings = Arc::new(MeaningRoom::new(&home, &config));
         let off = config.skills.disabled.iter().cloned().collect();
         if let Err(error) = evolution.workshop().begin_count(off).await {
             tracing::warn!(%error, "the skills' generations cannot be read; turns are not stamped with one");
@@ -217,6 +219,7 @@ impl Engine {
             upstream: Arc::new(ArcSwap::from_pointee(proxy::route(&config, &http, &hop, &local.built_in))),
             memories: Arc::new(Memories::new(store.clone(), &config)),
             evolution: Arc::new(evolution),
+            meanings,
             agents: OnceLock::new(),
             http,
             local: Arc::clone(&local),
@@ -316,7 +319,15 @@ impl Engine {
     fn serve_agents(&self, listener: TcpListener, clock: Clock) {
         let run = self.run();
         let (events, heard) = broadcast::channel(EVENTS);
-        let skills = proxy::SkillKnowledge::new(self.core.library(), Arc::clone(&run.skills));
+        let meaning = Arc::clone(&run.meanings.meaning);
+        let skills = proxy::SkillKnowledge::new(self.core.library(), Arc::clone(&run.skills), meaning);
+        self.tasks.spawn(meanings::work(
+            Arc::clone(&run.meanings),
+            self.core.library(),
+            run.http.clone(),
+            run.bus.clone(),
+            self.cancel.clone(),
+        ));
         let memory = proxy::MemoryKnowledge::new(Arc::clone(&run.memories.settings), Arc::clone(&run.memories.wake));
         self.tasks.spawn(remember::work(
             Arc::clone(&run.memories),

@@ -16,6 +16,7 @@ use store::{DueSession, Store};
 use tokio::sync::{Notify, broadcast};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
+use xxhash_rust::xxh3::Xxh3;
 
 use crate::Clock;
 use crate::bus::Bus;
@@ -45,6 +46,8 @@ struct Habits {
     enabled: bool,
     /// After so many user turns of a session; 0 = only at its end.
     every: u32,
+    /// Whom it asks, as a hash: a key is nothing to keep around.
+    asked: u64,
 }
 
 impl Habits {
@@ -52,6 +55,18 @@ impl Habits {
         Self {
             enabled: config.skills.enabled && config.skills.auto_evolve && config.rl.max_new_skills > 0,
             every: u32::try_from(config.skills.evolution_every_n_turns).unwrap_or(0),
+            asked: match config.evolver() {
+                Ok(upstream) => {
+                    let mut hash = Xxh3::new();
+                    let keys = [config.rl.evolver_api_key.expose(), config.llm.api_key.expose()];
+                    for part in [upstream.base_url.as_str(), &upstream.model_id].into_iter().chain(keys) {
+                        hash.update(part.as_bytes());
+                        hash.update(&[0]);
+                    }
+                    hash.digest()
+                }
+                Err(_) => 0,
+            },
         }
     }
 }
@@ -383,6 +398,8 @@ impl Worker {
         {
             return found.clone();
         }
+        // Others may answer at once.
+        self.rest_until = None;
         let found = (self.tools.look)().await;
         self.looked = Some((habits.clone(), found.clone(), Instant::now()));
         found

@@ -16,6 +16,7 @@ pub mod health;
 mod local;
 pub mod lock;
 pub mod logs;
+mod meanings;
 mod memory_import;
 mod port;
 mod provider;

@@ -20,10 +20,12 @@ use crate::core::{Core, sentence};
 const LOCAL_PATIENCE: Duration = Duration::from_millis(800);
 /// How long a provider may take with the test.
 const PATIENCE: Duration = Duration::from_secs(45);
+/// The same for work in the background that nobody waits for: the answer comes as one, and may be long.
+const THINKING: Duration = Duration::from_secs(600);
 /// Longest answer of a test that is read.
 const LONGEST: usize = 1 << 20;
 /// What the model is asked.
-const READY: Prompt<'_> = Prompt { text: "Reply with one word: ready", tokens: 256, json: false };
+const READY: Prompt<'_> = Prompt { text: "Reply with one word: ready", tokens: 256, json: false, patience: PATIENCE };
 
 /// Asks a provider for its models and, unless told not to, for one word.
 pub(crate) async fn test(core: &Core, asked: &ProviderTest) -> Result<ProviderReport, Problem> {
@@ -94,7 +96,7 @@ pub(crate) async fn ask(
         return Ok(report);
     };
     let begun = Instant::now();
-    let called = match of_http(upstream, client) {
+    let called = match of_http(upstream, client, PATIENCE) {
         Ok(provider) => call(&provider, &model, &READY).await.map(|words| words.chars().take(200).collect()),
         Err(failure) => Err(failure),
     };
@@ -255,6 +257,8 @@ struct Prompt<'a> {
     tokens: u32,
     /// The answer is one JSON object.
     json: bool,
+    /// How long its answer may take once it has begun.
+    patience: Duration,
 }
 
 /// Asks the configured model for a JSON object; its words as they came.
@@ -307,7 +311,7 @@ pub(crate) async fn look_for_evolver(config: &Config, client: &reqwest::Client) 
         // Not every provider lists its models, or all of them.
         Ok(_) | Err(_) => {}
     }
-    let provider = of_http(upstream, client.clone()).map_err(|failure| failure.told_of(&label, &model))?;
+    let provider = of_http(upstream, client.clone(), PATIENCE).map_err(|failure| failure.told_of(&label, &model))?;
     match call(&provider, &model, &READY).await {
         Ok(_) => Ok(model),
         Err(failure) => Err(failure.told_of(&label, &model)),
@@ -317,13 +321,13 @@ pub(crate) async fn look_for_evolver(config: &Config, client: &reqwest::Client) 
 /// A model that is asked over the network, what it is called in a sentence, and its id.
 fn over_http(upstream: Upstream, client: &reqwest::Client) -> Result<(Box<dyn Model>, String, String), String> {
     let (label, model) = (host(&upstream.base_url), upstream.model_id.clone());
-    let provider = of_http(upstream, client.clone()).map_err(|failure| failure.said)?;
+    let provider = of_http(upstream, client.clone(), THINKING).map_err(|failure| failure.said)?;
     Ok((Box::new(provider), label, model))
 }
 
 async fn words_of(provider: &dyn Model, label: &str, model: &str, text: &str, tokens: u32) -> Result<String, String> {
     for json in [true, false] {
-        match call(provider, model, &Prompt { text, tokens, json }).await {
+        match call(provider, model, &Prompt { text, tokens, json, patience: THINKING }).await {
             // Not every server knows how to be asked for JSON.
             Err(failure) if json && matches!(failure.status, Some(400 | 422)) => {}
             Err(failure) => return Err(failure.told_of(label, model)),
@@ -333,8 +337,8 @@ async fn words_of(provider: &dyn Model, label: &str, model: &str, text: &str, to
     Err("the model gave no answer".to_owned())
 }
 
-fn of_http(upstream: Upstream, client: reqwest::Client) -> Result<HttpModel, Failure> {
-    let patience = Patience { first_byte: PATIENCE, retries: 0, first_wait: Duration::from_millis(250) };
+fn of_http(upstream: Upstream, client: reqwest::Client, first_byte: Duration) -> Result<HttpModel, Failure> {
+    let patience = Patience { first_byte, retries: 0, first_wait: Duration::from_millis(250) };
     HttpModel::new(upstream, client, patience, "test")
         .map_err(|error| Failure { status: None, said: error.to_string() })
 }
@@ -356,9 +360,9 @@ async fn call(provider: &dyn Model, model: &str, prompt: &Prompt<'_>) -> Result<
     let reply = provider.send(call).await.map_err(|error| failed(error.to_string()))?;
     let status = reply.status.as_u16();
     let ok = reply.status.is_success();
-    let body = tokio::time::timeout(PATIENCE, read(reply))
+    let body = tokio::time::timeout(prompt.patience, read(reply))
         .await
-        .map_err(|_| failed(format!("the answer was not complete after {} s", PATIENCE.as_secs())))?
+        .map_err(|_| failed(format!("the answer was not complete after {} s", prompt.patience.as_secs())))?
         .map_err(failed)?;
     if !ok {
         return Err(Failure { status: Some(status), said: said(&body) });
@@ -371,7 +375,7 @@ async fn call(provider: &dyn Model, model: &str, prompt: &Prompt<'_>) -> Result<
 
 /// A question in the provider's dialect, with what it refuses left out.
 fn question(dialect: Dialect, model: &str, provider: &dyn Model, prompt: &Prompt<'_>) -> Result<Bytes, String> {
-    let Prompt { text, tokens, json } = *prompt;
+    let Prompt { text, tokens, json, .. } = *prompt;
     let mut body = match dialect {
         Dialect::Chat | Dialect::Messages => json!({
             "model": model, "max_tokens": tokens, "messages": [{"role": "user", "content": text}],

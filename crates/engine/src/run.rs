@@ -15,6 +15,7 @@ use crate::core::{Core, End, Reading};
 use crate::evolve::Evolution;
 use crate::local::Local;
 use crate::logs::LogControl;
+use crate::meanings::MeaningRoom;
 use crate::remember::Memories;
 use crate::serve::Lifeline;
 
@@ -38,6 +39,7 @@ pub(crate) struct Run {
     pub(crate) upstream: Arc<ArcSwap<proxy::Upstream>>,
     pub(crate) memories: Arc<Memories>,
     pub(crate) evolution: Arc<Evolution>,
+    pub(crate) meanings: Arc<MeaningRoom>,
     /// The agent port, once it is open.
     pub(crate) agents: OnceLock<Arc<proxy::Proxy>>,
     pub(crate) http: reqwest::Client,
@@ -163,6 +165,7 @@ impl Run {
         self.upstream.store(Arc::new(proxy::route(config, &self.http, &self.hop, &self.local.built_in)));
         self.memories.config_read(config);
         self.evolution.config_read(config);
+        self.meanings.config_read(config);
     }
 }
 
@@ -182,6 +185,7 @@ pub(crate) fn secrets(config: &Config) -> Vec<String> {
         &config.rl.prm_api_key,
         &config.rl.evolver_api_key,
         &config.opd.teacher_api_key,
+        &config.embedding.api_key,
     ];
     keys.into_iter()
         .chain(config.llm.headers.values())
@@ -295,6 +299,7 @@ impl Core {
                 unusable: figure(unusable),
             },
             learning: self.learning_state(),
+            by_meaning: self.by_meaning(),
             home: self.home().dir().display().to_string(),
             config: self.config_path().display().to_string(),
             log: Some(self.log_path().display().to_string()),

@@ -8,7 +8,7 @@ use store::Store;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::{Code, LearningState, Problem, store_problem};
+use crate::api::{ByMeaning, Code, LearningState, Problem, store_problem};
 use crate::core::{Core, sentence};
 use crate::evolve::{AskEvolver, Failed, LookForEvolver, look_through, rules, tell, tell_considered};
 
@@ -122,6 +122,17 @@ impl Core {
             run.evolution.changed();
         }
         Ok((session, done))
+    }
+
+    /// Whether skills are found by meaning.
+    pub(crate) fn by_meaning(&self) -> ByMeaning {
+        match &self.0.run {
+            Some(run) => run.meanings.state(),
+            None => ByMeaning {
+                wanted: self.config().skills.retrieval_mode != config::RetrievalMode::Template,
+                ..ByMeaning::default()
+            },
+        }
     }
 
     /// Whether skills are learned.

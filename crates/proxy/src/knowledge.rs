@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use async_trait::async_trait;
 
+use crate::meaning::Meaning;
 use crate::memory_routes::{OwnAnswer, OwnCall};
 
 /// What is known about the user turn that could use some help.
@@ -198,12 +199,41 @@ fn head_and_tail(text: &str) -> Cow<'_, str> {
 pub struct SkillKnowledge {
     library: Arc<skills::Library>,
     settings: Arc<ArcSwap<SkillSettings>>,
+    meaning: Arc<ArcSwapOption<Meaning>>,
 }
 
 impl SkillKnowledge {
-    /// Knowledge from this library, under live settings.
-    pub fn new(library: Arc<skills::Library>, settings: Arc<ArcSwap<SkillSettings>>) -> Self {
-        Self { library, settings }
+    /// Knowledge from this library, under live settings; by meaning while there is one.
+    pub fn new(
+        library: Arc<skills::Library>,
+        settings: Arc<ArcSwap<SkillSettings>>,
+        meaning: Arc<ArcSwapOption<Meaning>>,
+    ) -> Self {
+        Self { library, settings, meaning }
+    }
+
+    /// What fits a question, and why it was not looked for by meaning though it should have been.
+    async fn search(
+        &self,
+        bank: &skills::Bank,
+        query: &skills::Query<'_>,
+        limits: &skills::Limits,
+    ) -> (Vec<skills::Hit>, Option<String>) {
+        let meaning = self.meaning.load_full().filter(|_| !query.text.trim().is_empty() && !bank.is_empty());
+        let Some(meaning) = meaning else { return (bank.search(query, limits), None) };
+        match meaning.question(query.text).await {
+            Ok(question) => {
+                let meanings = meaning.skills.load();
+                let by = skills::ByMeaning {
+                    question: &question,
+                    meanings: &meanings,
+                    words: meaning.words,
+                    floor: limits.floor,
+                };
+                (bank.search_by(&by, query, limits), None)
+            }
+            Err(why) => (bank.search(query, limits), Some(why)),
+        }
     }
 }
 
@@ -218,6 +248,7 @@ impl Knowledge for SkillKnowledge {
         let text = head_and_tail(&ask.text);
         let query = skills::Query { text: &text, agent: Some(&ask.agent), disabled: Some(&settings.disabled) };
         let measured = self.library.measured();
+        let (hits, alone) = self.search(&bank, &query, &settings.limits).await;
         let piece = |hit: skills::Hit| {
             let share = measured.get(&hit.skill.name).copied().filter(|share| *share > 0.0);
             let trial = Trial {
@@ -231,11 +262,14 @@ impl Knowledge for SkillKnowledge {
                 section: skills::section(&hit),
                 id: hit.skill.name.clone(),
                 score: hit.score,
-                why: hit.why,
+                why: match &alone {
+                    Some(why) => format!("{} (by words alone: {why})", hit.why),
+                    None => hit.why,
+                },
                 trial: Some(trial),
             }
         };
-        bank.search(&query, &settings.limits).into_iter().map(piece).collect()
+        hits.into_iter().map(piece).collect()
     }
 
     fn generation(&self, agent: &str) -> Option<i64> {

@@ -53,7 +53,7 @@ pub struct Hit {
     pub why: String,
 }
 
-/// A way to score a bank's skills for a query. `Lexical` is built in; embeddings can stand beside it.
+/// A way to score a bank's skills for a query: [`Lexical`], or [`crate::ByMeaning`].
 pub trait Retriever: Send + Sync {
     /// Short name for traces.
     fn name(&self) -> &'static str;
@@ -156,8 +156,8 @@ impl Bank {
         let (mut general, mut specific) = (limits.top_k, limits.task_specific_top_k);
         let mut chosen = Vec::new();
         for scored in scored {
-            if scored.score < best * SHARE_OF_BEST {
-                break;
+            if scored.score < best * SHARE_OF_BEST && !scored.kept {
+                continue;
             }
             let skill = &self.skills[scored.skill];
             let left = if skill.category == GENERAL { &mut general } else { &mut specific };
@@ -177,7 +177,7 @@ impl Bank {
         chosen.into_iter().zip(words).map(hit).collect()
     }
 
-    fn is_wanted(&self, skill: usize, query: &Query<'_>) -> bool {
+    pub(crate) fn is_wanted(&self, skill: usize, query: &Query<'_>) -> bool {
         self.skills.get(skill).is_some_and(|skill| {
             !skill.manual
                 && skill.is_for(query.agent)

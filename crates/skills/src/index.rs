@@ -95,6 +95,8 @@ pub struct Scored {
     pub score: f32,
     /// The words of the query that matched, the telling ones first.
     pub why: String,
+    /// It stays however much better the best is: it was picked for something else than its words.
+    pub kept: bool,
 }
 
 impl std::fmt::Debug for Index {
@@ -255,7 +257,8 @@ impl Index {
             }
         }
         let found = scores.iter().enumerate().filter(|(_, s)| **s > 0.0);
-        let scored = found.map(|(skill, score)| Scored { skill, score: *score, why: String::new() }).collect();
+        let scored =
+            found.map(|(skill, score)| Scored { skill, score: *score, why: String::new(), kept: false }).collect();
         (scored, (telling / SHORT_QUERY).max(1.0).ln().mul_add(0.35, 1.0))
     }
 

@@ -14,6 +14,7 @@ pub mod generation;
 mod index;
 mod library;
 mod lint;
+mod meaning;
 mod pack;
 mod parse;
 mod problem;
@@ -31,6 +32,7 @@ pub use error::Error;
 pub use index::Scored;
 pub use library::{Library, Reloaded};
 pub use lint::{ALIKE, Against, Flaw, GOOD_BODY_CHARS, GOOD_DESCRIPTION_CHARS, Lint, lint, nearest};
+pub use meaning::{ByMeaning, Meaning, Meanings, Texts, small_talk};
 pub use parse::{
     AGENTS_KEY, CATEGORY_KEY, KEYWORDS_KEY, LONG_BODY_LINES, MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS,
     MAX_FILE_BYTES, MAX_FRONT_MATTER_BYTES, MAX_NAME_CHARS, ORIGIN_KEY, Parsed, check_slug, parse,

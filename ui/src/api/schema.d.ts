@@ -1055,6 +1055,32 @@ export interface components {
             /** @description Why it was picked. */
             why: string;
         };
+        /** @description Whether skills are found by meaning. */
+        ByMeaning: {
+            /**
+             * Format: int64
+             * @description Turns of this run that were searched by their words alone, since the model was late or failed.
+             */
+            missed: number;
+            /** @description The model that makes the vectors. */
+            model: string;
+            /**
+             * Format: int32
+             * @description … of so many.
+             */
+            of: number;
+            /** @description It is done. */
+            on: boolean;
+            /**
+             * Format: int32
+             * @description Skills that have theirs, …
+             */
+            ready: number;
+            /** @description Why skills are found by their words though it is wanted. */
+            reason?: string | null;
+            /** @description The settings want it (`skills.retrieval_mode`). */
+            wanted: boolean;
+        };
         /** @description One changed place. */
         Change: {
             /** @description Exactly the text that was added, where text was added. */
@@ -2468,6 +2494,8 @@ export interface components {
         Status: {
             /** @description What agents use as base URL for the OpenAI dialects. For Anthropic's, leave out `/v1`. */
             base_url?: string | null;
+            /** @description Whether skills are found by meaning. */
+            by_meaning?: components["schemas"]["ByMeaning"];
             /** @description The config file. */
             config: string;
             /** @description Why the config file, as it stands now, is not in use; the last good one is. */

@@ -1,4 +1,7 @@
 // English, the catalogue that defines all keys. Other languages are written, not translated word by word.
+import { memoryEn } from "./memory.en";
+import { skillsEn } from "./skills.en";
+
 export const en = {
   // Frame
   skip: "Skip to content",
@@ -258,7 +261,6 @@ export const en = {
   skills_no_match_more: "Names, descriptions and categories were searched.",
   skills_unusable: { by: "n", one: "{n} file cannot be used", other: "{n} files cannot be used" },
   skills_disabled: "Skills are switched off.",
-  skills_foot: "Tokens: what a turn costs more when the skill is added. Use and effect come with learning.",
   skills_intro: "A skill is a page of advice that is added to a turn when it fits. Choose one, or write your own.",
   skills_drop: "SKILL.md files can be dropped on this page.",
   skill_on: "In use",
@@ -393,7 +395,12 @@ export const en = {
   box_here: "on this computer",
   box_terms: "{name}: a download of {size} from {source}, licence {licence}. It is kept in MetaClaw’s own folder.",
   box_fetch: "Fetch {size}",
-  box_fetching: "{done} of {total}",
+  box_fetching: "{done} of {total}.",
+  box_waking: "The model wakes and says a word…",
+  box_source: "From {source}.",
+  box_unpacking: "Taking it out of its package.",
+  box_progress: "Fetch of the model",
+  box_mb: "{n} MB",
   provider_local: "Found on this computer",
   provider_local_note: "no key needed, nothing leaves it",
   provider_none_local: "No model server answers on this computer.",
@@ -424,8 +431,9 @@ export const en = {
   intro_skills_3: { by: "n", one: "{n} skill is here already. You can read it, switch it off or write your own.", other: "{n} skills are here already. You can read them, switch them off or write your own." },
   intro_skills_on: "Add skills to turns",
   intro_memory_title: "Memory: what you said once",
-  intro_memory_1: "MetaClaw remembers facts, rules and preferences from your conversations and brings them up when they matter. `metaclaw memory` shows who said what and when, and forgets any of it.",
-  intro_memory_2: "Memory is off until you switch it on (memory.enabled). Everything stays in the database on this computer; your provider sees only what is added to your words.",
+  intro_memory_1: "MetaClaw remembers facts, rules and preferences from your conversations and brings them up when they matter. The page Memory shows who said what and when, and forgets any of it.",
+  intro_memory_2: "Everything stays in the database on this computer; your provider sees only what is added to your words. What comes from web pages and tools and reads like an order is held back until you allow it.",
+  intro_memory_on: "Remember conversations",
   intro_training_title: "Training: weights of your own",
   intro_training_1: "Turns that went well will become samples, and samples will train a model of yours. It happens only while you are away, and every step can be taken back.",
   intro_training_2: "Training is not in this release. Nothing is sent to a training service.",
@@ -462,14 +470,6 @@ export const en = {
   later_will: "What will be here",
   later_missing: "What is missing",
   later_mode: "Mode is {mode}: until training is here it works as Skills only.",
-  mem_title: "Nothing is remembered yet",
-  mem_lead: "Facts, rules, preferences and decisions from your conversations will stand here.",
-  mem_will_1: "Search as recall would, and see what would be added and why.",
-  mem_will_2: "Who said it and when, and every version of a fact on one line.",
-  mem_will_3: "Orders and facts that came from outside, held back until you allow them.",
-  mem_will_4: "Edit, pin, forget, export.",
-  mem_miss_1: "Memory is not in this release.",
-  mem_miss_2: "Its settings are read and checked already.",
   tra_title: "No weights of your own yet",
   tra_lead: "Samples, batches, steps and versions will stand here.",
   tra_will_1: "Batches that wait for your yes, each sample with its turn and its votes.",
@@ -486,4 +486,6 @@ export const en = {
   sch_will_4: "Steps as they were, and the next one as forecast.",
   sch_miss_1: "Windows come with training, which is not in this release.",
   sch_miss_2: "No calendar is linked.",
+  ...memoryEn,
+  ...skillsEn,
 } as const;

@@ -2,6 +2,9 @@
 import type { en } from "./en";
 import type { Translation } from "./message";
 
+import { memoryJa } from "./memory.ja";
+import { skillsJa } from "./skills.ja";
+
 export const ja: Translation<typeof en> = {
   skip: "本文へ移動",
   nav_label: "ページ",
@@ -255,7 +258,6 @@ export const ja: Translation<typeof en> = {
   skills_no_match_more: "名前、説明、分類を検索しました。",
   skills_unusable: "使えないファイル {n} 件",
   skills_disabled: "スキルはオフです。",
-  skills_foot: "トークン：追記したときに 1 ターンで増える量。使用回数と効果は学習とともに加わります。",
   skills_intro: "スキルは、合うときにターンへ追記される 1 ページの助言です。選ぶか、自分で書いてください。",
   skills_drop: "SKILL.md ファイルをこのページに置けます。",
   skill_on: "使用中",
@@ -388,7 +390,12 @@ export const ja: Translation<typeof en> = {
   box_here: "このコンピューターにあります",
   box_terms: "{name}：{source} から {size} をダウンロードします。ライセンスは {licence}。MetaClaw のフォルダーに保存します。",
   box_fetch: "{size} を取得",
-  box_fetching: "{total} 中 {done}",
+  box_fetching: "{total} 中 {done}。",
+  box_waking: "モデルが起きて一言返します…",
+  box_source: "{source} から。",
+  box_unpacking: "パッケージから取り出しています。",
+  box_progress: "モデルの取得",
+  box_mb: "{n} MB",
   provider_local: "このコンピューターで見つかったもの",
   provider_local_note: "キー不要、外へ出ません",
   provider_none_local: "このコンピューターで応答するモデルサーバーはありません。",
@@ -419,8 +426,9 @@ export const ja: Translation<typeof en> = {
   intro_skills_3: "すでに {n} 件のスキルがあります。読む、オフにする、自分で書くことができます。",
   intro_skills_on: "ターンにスキルを追記する",
   intro_memory_title: "記憶：一度言ったこと",
-  intro_memory_1: "MetaClaw は会話から事実、決まり、好みを覚え、必要なときに持ち出します。誰がいつ言ったかは `metaclaw memory` で見え、どれでも消せます。",
-  intro_memory_2: "記憶は memory.enabled を入れるまで働きません。すべてこのコンピューターのデータベースにとどまり、プロバイダーに届くのはあなたの言葉に添えたものだけです。",
+  intro_memory_1: "MetaClaw は会話の中の事実、決まり、好みを覚え、必要なときに取り出します。「記憶」のページで誰がいつ何を言ったかがわかり、どれでも消去できます。",
+  intro_memory_2: "すべてはこのコンピューターのデータベースに残り、プロバイダーに見えるのはあなたの言葉に追記されたものだけです。ウェブページやツールから来て指示のように読めるものは、許可するまで保留します。",
+  intro_memory_on: "会話を覚える",
   intro_training_title: "学習：あなた自身の重み",
   intro_training_1: "うまくいったターンがサンプルになり、サンプルがあなたのモデルを育てます。離席中にだけ行い、どの段階も戻せます。",
   intro_training_2: "この版に学習はありません。学習サービスへは何も送りません。",
@@ -455,14 +463,6 @@ export const ja: Translation<typeof en> = {
   later_will: "ここに入るもの",
   later_missing: "足りないもの",
   later_mode: "モードは {mode} です。学習が入るまでは「スキルのみ」と同じに働きます。",
-  mem_title: "まだ何も覚えていません",
-  mem_lead: "会話の中の事実、決まり、好み、決定がここに並びます。",
-  mem_will_1: "思い出すときと同じ検索。何がなぜ追記されるかがわかります。",
-  mem_will_2: "誰がいつ言ったか、そして事実の各版。",
-  mem_will_3: "外から来た指示や事実は、許可するまで保留。",
-  mem_will_4: "編集、固定、消去、書き出し。",
-  mem_miss_1: "この版に記憶はありません。",
-  mem_miss_2: "設定の読み取りと検査はすでに働いています。",
   tra_title: "あなた自身の重みはまだありません",
   tra_lead: "サンプル、バッチ、ステップ、版がここに並びます。",
   tra_will_1: "承認を待つバッチ。サンプルごとにターンと採点が付きます。",
@@ -479,4 +479,6 @@ export const ja: Translation<typeof en> = {
   sch_will_4: "行ったステップと、次の見込み。",
   sch_miss_1: "時間帯は学習とともに加わります。この版にはありません。",
   sch_miss_2: "カレンダーはつながっていません。",
+  ...memoryJa,
+  ...skillsJa,
 };

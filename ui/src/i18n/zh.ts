@@ -2,6 +2,9 @@
 import type { en } from "./en";
 import type { Translation } from "./message";
 
+import { memoryZh } from "./memory.zh";
+import { skillsZh } from "./skills.zh";
+
 export const zh: Translation<typeof en> = {
   skip: "跳到正文",
   nav_label: "页面",
@@ -255,7 +258,6 @@ export const zh: Translation<typeof en> = {
   skills_no_match_more: "搜索了名称、描述和类别。",
   skills_unusable: "{n} 个文件不能用",
   skills_disabled: "技能已关闭。",
-  skills_foot: "Token：添加此技能时一轮对话多花的量。使用次数和效果在有了学习之后提供。",
   skills_intro: "技能是一页建议，合适时添加到对话里。选一个，或自己写。",
   skills_drop: "可以把 SKILL.md 文件拖到此页。",
   skill_on: "在用",
@@ -388,7 +390,12 @@ export const zh: Translation<typeof en> = {
   box_here: "已在本机",
   box_terms: "{name}：从 {source} 下载 {size}，许可证 {licence}。保存在 MetaClaw 自己的文件夹中。",
   box_fetch: "下载 {size}",
-  box_fetching: "{done} / {total}",
+  box_fetching: "{done} / {total}。",
+  box_waking: "模型正在醒来，说一个词…",
+  box_source: "来自 {source}。",
+  box_unpacking: "正在从包中取出。",
+  box_progress: "模型的下载",
+  box_mb: "{n} MB",
   provider_local: "在这台电脑上找到",
   provider_local_note: "不需要密钥，内容不离开本机",
   provider_none_local: "这台电脑上没有模型服务应答。",
@@ -419,8 +426,9 @@ export const zh: Translation<typeof en> = {
   intro_skills_3: "已有 {n} 个技能。你可以阅读、关闭，或自己写。",
   intro_skills_on: "给对话添加技能",
   intro_memory_title: "记忆：你说过一次的事",
-  intro_memory_1: "MetaClaw 会从对话里记住事实、规则和偏好，在需要时提起。用 `metaclaw memory` 可以看到是谁、何时说的，也可以忘掉任何一条。",
-  intro_memory_2: "记忆要在打开 memory.enabled 之后才会工作。一切都留在本机的数据库里；提供方只会看到加在你的话后面的内容。",
+  intro_memory_1: "MetaClaw 会记住对话中的事实、规则和偏好，并在用得上时提起。“记忆”页显示谁在何时说了什么，也能忘记其中任何一条。",
+  intro_memory_2: "一切都留在这台电脑的数据库里；提供方只看到补充给你话语的内容。来自网页和工具、像命令的内容会先扣下，等你允许。",
+  intro_memory_on: "记住对话",
   intro_training_title: "训练：属于你的权重",
   intro_training_1: "好的对话将成为样本，样本用来训练你自己的模型。只在你离开时进行，每一步都能退回。",
   intro_training_2: "这一版还没有训练。不会向训练服务发送任何内容。",
@@ -455,14 +463,6 @@ export const zh: Translation<typeof en> = {
   later_will: "这里将有",
   later_missing: "还缺什么",
   later_mode: "模式是 {mode}：在有训练之前，与“仅技能”相同。",
-  mem_title: "还没有记住任何事",
-  mem_lead: "对话中的事实、规则、偏好和决定将列在这里。",
-  mem_will_1: "像回忆时那样搜索，看会添加什么、为什么。",
-  mem_will_2: "谁、何时说的，以及一条事实的各个版本。",
-  mem_will_3: "来自外部的命令和事实先扣下，等你允许。",
-  mem_will_4: "编辑、置顶、忘记、导出。",
-  mem_miss_1: "这一版还没有记忆。",
-  mem_miss_2: "它的设置已经会读取和检查。",
   tra_title: "还没有你自己的权重",
   tra_lead: "样本、批次、训练步和版本将列在这里。",
   tra_will_1: "等你批准的批次，每个样本都带着它的对话和评分。",
@@ -479,4 +479,6 @@ export const zh: Translation<typeof en> = {
   sch_will_4: "已经走过的训练步，以及预计的下一步。",
   sch_miss_1: "窗口随训练一起提供，这一版还没有。",
   sch_miss_2: "没有连接日历。",
+  ...memoryZh,
+  ...skillsZh,
 };

@@ -44,6 +44,30 @@ export function sentence(event: ApiEvent): Said {
       const agent = word(data["agent"]) || t("agent_unknown");
       return ok ? { icon: "talk", text: t("ev_turn", { agent, n: added }), ...where } : { icon: "stop", text: t("ev_turn_failed", { agent }), ...where };
     }
+    case "skill_moved": {
+      const name = word(data["name"]);
+      const state = word(data["state"]);
+      const text = state === "trial" ? t("ev_skill_trial", { name }) : state === "active" ? t("ev_skill_active", { name }) : state === "retired" ? t("ev_skill_retired", { name }) : t("ev_skill_taken", { name });
+      return { icon: state === "trial" ? "trial" : state === "retired" ? "off" : "skill", text, href: href("skills", [name]) };
+    }
+    case "skill_evolved": {
+      const waits = Array.isArray(data["waiting"]) ? data["waiting"].length : 0;
+      const session = word(data["session"]);
+      if (waits > 0) return { icon: "prop", text: t("ev_skill_proposed", { n: waits }), href: href("skills") };
+      return { icon: "hist", text: t("ev_skill_looked"), ...(session ? { href: href("conversations", [session]) } : {}) };
+    }
+    case "skill_generation":
+      return { icon: "skill", text: t("ev_skill_generation"), href: href("skills") };
+    case "learning_on":
+      return { icon: "play", text: t("ev_learning_on"), href: href("skills") };
+    case "learning_off":
+      return { icon: "off", text: t("ev_learning_off", { reason: word(data["reason"]) }), href: href("skills") };
+    case "model_fetched":
+      return { icon: "check", text: t("ev_model", { id: word(data["id"]) }) };
+    case "model_not_fetched":
+      return { icon: "stop", text: t("ev_model_failed", { id: word(data["id"]) }) };
+    case "memory_learned":
+      return { icon: "memory", text: t("ev_memory", { n: typeof data["facts"] === "number" ? data["facts"] : 0 }), href: href("memory") };
     case "session_ended":
       return { icon: "check", text: t("ev_session_ended") };
     case "fallback_used":

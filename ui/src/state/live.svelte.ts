@@ -18,6 +18,10 @@ class Live {
   failure: Failure | null = $state.raw(null);
   /** Skill files with something wrong, for the count in the navigation. */
   skillFindings = $state(0);
+  /** Memory in figures, for the count of what is held back. */
+  memory: Schemas["MemoryStats"] | null = $state.raw(null);
+  /** Learned skills and what waits for a yes. */
+  learning: Schemas["Learning"] | null = $state.raw(null);
   /** What happened while the window is open, newest first. */
   events: readonly ApiEvent[] = $state.raw([]);
   /** Moves once a minute and after waking, so that times and the day sheet stay true. */
@@ -98,6 +102,8 @@ class Live {
       this.skillFindings = this.status.skills.unusable;
       this.statusAt = Date.now();
       this.failure = null;
+      this.learning = await get(api.GET("/api/v1/skills-learning")).catch((): Schemas["Learning"] | null => this.learning);
+      this.memory = await get(api.GET("/api/v1/memory/stats", { params: { query: {} } })).catch((): Schemas["MemoryStats"] | null => this.memory);
       if (this.link !== "up" && transport.kind === "ipc") this.link = "up";
     } catch (error) {
       if (!(error instanceof Failure)) throw error;

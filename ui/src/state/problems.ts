@@ -17,7 +17,7 @@ export interface Waiting {
   href: string;
 }
 
-export function waiting(status: Schemas["Status"]): Waiting[] {
+export function waiting(status: Schemas["Status"], memory: Schemas["MemoryStats"] | null = null, learning: Schemas["Learning"] | null = null): Waiting[] {
   const found: Waiting[] = [];
   const add = (one: Waiting): void => void found.push(one);
   if (status.config_problem) {
@@ -76,6 +76,28 @@ export function waiting(status: Schemas["Status"]): Waiting[] {
       reason: t("wait_skills_why"),
       action: t("wait_skills_do"),
       href: href("skills", [], { show: "unusable" }),
+    });
+  }
+  if (learning && learning.waiting > 0) {
+    add({
+      id: "proposals",
+      tone: "plain",
+      icon: "prop",
+      title: t("wait_proposals", { n: learning.waiting }),
+      reason: t("wait_proposals_why"),
+      action: t("wait_proposals_do"),
+      href: href("skills"),
+    });
+  }
+  if (memory && memory.quarantined > 0) {
+    add({
+      id: "memory",
+      tone: "plain",
+      icon: "memory",
+      title: t("wait_memory", { n: memory.quarantined }),
+      reason: t("wait_memory_why"),
+      action: t("wait_memory_do"),
+      href: href("memory"),
     });
   }
   status.warnings.forEach((warning, i) => {

@@ -1,6 +1,6 @@
 // The first run: seven steps, one answer sheet. What is answered is kept in this browser until it is written, so that the
 // window can be closed and the setup goes on where it was left. The key is never kept.
-import { api, get, type Schemas } from "../backend";
+import { api, Failure, get, type Schemas } from "../backend";
 import { Loaded } from "./loaded.svelte";
 
 export const STEPS = ["agent", "provider", "key", "skills", "memory", "training", "connect"] as const;
@@ -13,6 +13,7 @@ interface Kept {
   model: string;
   dialect: string;
   skills: boolean;
+  memory: boolean;
 }
 
 const PLACE = "metaclaw.setup";
@@ -24,6 +25,9 @@ class Setup {
   model = $state("");
   dialect = $state("auto");
   skills = $state(true);
+  memory = $state(false);
+  /** What the config says of memory; only another answer is written. */
+  #memoryWas: boolean | null = null;
   /** Only in memory. */
   key = $state("");
   useEnv = $state(false);
@@ -57,12 +61,13 @@ class Setup {
   #take(kept: Partial<Kept>): void {
     for (const name of ["agent", "provider", "apiBase", "model", "dialect"] as const) if (typeof kept[name] === "string") this[name] = kept[name];
     if (typeof kept.skills === "boolean") this.skills = kept.skills;
+    if (typeof kept.memory === "boolean") this.memory = kept.memory;
   }
 
   keep(): void {
-    const { agent, provider, apiBase, model, dialect, skills } = this;
+    const { agent, provider, apiBase, model, dialect, skills, memory } = this;
     try {
-      localStorage.setItem(PLACE, JSON.stringify({ agent, provider, apiBase, model, dialect, skills } satisfies Kept));
+      localStorage.setItem(PLACE, JSON.stringify({ agent, provider, apiBase, model, dialect, skills, memory } satisfies Kept));
     } catch {
       // The answers then live as long as the window.
     }
@@ -70,11 +75,16 @@ class Setup {
 
   /** Reads how far the config is; what it says already is the answer until the person gives another. */
   async read(): Promise<void> {
-    const [state] = await Promise.all([
+    const [state, remembers] = await Promise.all([
       this.state.read(() => get(api.GET("/api/v1/setup"))),
+      get(api.GET("/api/v1/config/{key}", { params: { path: { key: "memory.enabled" }, query: {} } })).catch(() => null),
       this.providers.read(() => get(api.GET("/api/v1/providers"))),
       this.look(),
     ]);
+    if (this.#memoryWas === null && typeof remembers?.value === "boolean") {
+      this.#memoryWas = remembers.value;
+      if (remembers.value) this.memory = true;
+    }
     if (state && this.provider === "") {
       if (state.configured && state.provider) {
         this.provider = state.provider;
@@ -103,16 +113,40 @@ class Setup {
     this.model = model;
     this.test.clear();
     this.keep();
+    if (this.boxed) void this.ask();
   }
 
   /** Fetches the chosen model. Called by the button that says what comes, and by nothing else. */
   async fetchModel(): Promise<void> {
     const id = this.model;
+    this.test.clear();
     const begun = await this.ordered.read(() => get(api.POST("/api/v1/models/fetch", { body: { id, agreed: true } })));
     if (begun) await this.#follow();
   }
 
+  /** Calls the fetch off; what has come stays for the next time. */
+  async callOff(): Promise<void> {
+    await get(api.DELETE("/api/v1/models/fetch")).catch((error: unknown) => {
+      // It ended by itself a moment ago.
+      if (!(error instanceof Failure && error.status === 404)) throw error;
+    });
+    await this.models.read(() => get(api.GET("/api/v1/models", { params: { query: { look: false } } })));
+  }
+
+  #following = false;
+  /** Watches a fetch to its end; a model that came is asked for a word. */
   async #follow(): Promise<void> {
+    if (this.#following) return;
+    this.#following = true;
+    try {
+      await this.#watch();
+    } finally {
+      this.#following = false;
+    }
+    if (this.boxed) void this.ask();
+  }
+
+  async #watch(): Promise<void> {
     for (;;) {
       const models = await this.models.read(() => get(api.GET("/api/v1/models", { params: { query: { look: false } } })));
       if (!models?.fetching?.running) return;
@@ -155,6 +189,7 @@ class Setup {
     const answers: Record<string, unknown> = { provider: this.provider, model: this.model, base_url: this.apiBase, agent: this.agent, skills: this.skills };
     if (this.dialect !== "auto") answers["dialect"] = this.dialect;
     if (this.keyAnswer) answers["api_key"] = this.keyAnswer;
+    if (this.memory !== (this.#memoryWas ?? false)) answers["memory"] = this.memory;
     return answers;
   }
 

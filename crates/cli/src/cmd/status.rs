@@ -49,6 +49,14 @@ fn print(out: &Out, status: &Status) {
     if let Some(reason) = &status.learning.reason {
         rows.push(("learning", format!("off: {reason}")));
     }
+    let meaning = &status.by_meaning;
+    if let Some(reason) = &meaning.reason {
+        rows.push(("by meaning", format!("off: {reason}")));
+    } else if meaning.on {
+        let late =
+            if meaning.missed == 0 { String::new() } else { format!(", {} turns by words alone", meaning.missed) };
+        rows.push(("by meaning", format!("{} ({} of {} skills{late})", meaning.model, meaning.ready, meaning.of)));
+    }
     if let Some(url) = &status.ui_url {
         rows.push(("window", url.clone()));
     }

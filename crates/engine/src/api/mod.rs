@@ -57,7 +57,7 @@ pub use self::skills::{
     SkillPreview, SkillRow, SkillSearch, SkillText,
 };
 pub use self::status::{
-    Check, DoctorQuery, Grade, Later, LearningState, ProviderState, ServiceState, SkillFigures, Status,
+    ByMeaning, Check, DoctorQuery, Grade, Later, LearningState, ProviderState, ServiceState, SkillFigures, Status,
 };
 pub use self::turns::{Addition, Form, Header, RequestQuery, Tokens, Turn, TurnDiff, TurnRow, TurnsQuery};
 pub use crate::bus::Event;

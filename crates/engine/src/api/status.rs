@@ -74,6 +74,25 @@ pub struct LearningState {
     pub reason: Option<String>,
 }
 
+/// Whether skills are found by meaning.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ByMeaning {
+    /// The settings want it (`skills.retrieval_mode`).
+    pub wanted: bool,
+    /// It is done.
+    pub on: bool,
+    /// The model that makes the vectors.
+    pub model: String,
+    /// Skills that have theirs, …
+    pub ready: u32,
+    /// … of so many.
+    pub of: u32,
+    /// Turns of this run that were searched by their words alone, since the model was late or failed.
+    pub missed: u64,
+    /// Why skills are found by their words though it is wanted.
+    pub reason: Option<String>,
+}
+
 /// The state of the service and of its home.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Status {
@@ -110,6 +129,9 @@ pub struct Status {
     /// Whether new skills are learned.
     #[serde(default)]
     pub learning: LearningState,
+    /// Whether skills are found by meaning.
+    #[serde(default)]
+    pub by_meaning: ByMeaning,
     /// The folder.
     pub home: String,
     /// The config file.

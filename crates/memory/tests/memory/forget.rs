@@ -266,3 +266,43 @@ async fn a_request_under_way_does_not_bring_a_forgotten_memory_back() {
     turn_with(&home, added("w999"), &messages(&[])).await;
     assert_eq!(home.store.injections("s2").await.expect("reads").len(), 1, "others stay");
 }
+
+#[tokio::test]
+async fn what_was_learned_from_forgotten_words_loses_them_too() {
+    let home = Home::new().await;
+    home.turn("s1", 1, NOW - DAY, "My locker code word is Xylophonist.", "Noted.").await;
+    home.work().await;
+    let version = store::NewSkillVersion {
+        name: "locker".to_owned(),
+        hash: "0a".to_owned(),
+        text: "---\nname: locker\n---\nMy locker code word is Xylophonist.".to_owned(),
+        origin: "evolved".to_owned(),
+        session: Some("s1".to_owned()),
+        ..store::NewSkillVersion::default()
+    };
+    let version = home.store.skill_versions_add(vec![version]).await.expect("writes")[0];
+    let asked = store::SkillEvolution {
+        session: "s1".to_owned(),
+        trigger: "end".to_owned(),
+        reply: json!({"body": "Say \"My locker code word is Xylophonist.\"", "reason": "kept"}).to_string(),
+        outcome: "proposed".to_owned(),
+        note: "My locker code word is Xylophonist.".to_owned(),
+        ..store::SkillEvolution::default()
+    };
+    let proposal = store::SkillProposal {
+        kind: "create".to_owned(),
+        name: "locker".to_owned(),
+        version,
+        state: "waiting".to_owned(),
+        findings: "[]".to_owned(),
+        reason: "My locker code word is Xylophonist.".to_owned(),
+        ..store::SkillProposal::default()
+    };
+    home.store.skill_evolved(asked, vec![proposal]).await.expect("writes");
+    let found = home.ask("what is the locker code word?").await;
+    home.memory.forget_id(&found[0].id, NOW).await.expect("forgets");
+    home.store.flush().await.expect("flushes");
+    assert!(!contains(&bytes_of(&home), "Xylophonist"));
+    let kept = home.store.skill_evolutions(None, 9).await.expect("reads").remove(0);
+    assert!(kept.reply.contains("[forgotten]") && kept.reply.contains("kept"), "{kept:?}");
+}

@@ -328,6 +328,29 @@ pub(super) async fn scrub(
         // Under another hash: whoever adds the same text again gets a block of its own.
         let blocks = "UPDATE blocks SET text = replace(text, ?1, ?2), hash = randomblob(16) WHERE instr(text, ?1) > 0";
         sqlx::query(blocks).bind(needle.text.as_str()).bind(GONE).execute(&mut *conn).await?;
+        changed += scrub_learning(conn, std::iter::once(&needle.text).chain(raw)).await?;
+    }
+    Ok(changed)
+}
+
+/// Takes the words out of what was learned from conversations: what the model said, and every text that a skill had.
+async fn scrub_learning(conn: &mut SqliteConnection, words: impl Iterator<Item = &String>) -> sqlx::Result<u64> {
+    let mut changed = 0;
+    for words in words.filter(|words| !words.trim().is_empty()) {
+        // The model's reply is JSON.
+        let quoted = serde_json::to_string(words).unwrap_or_default();
+        let quoted = quoted.trim_matches('"').to_owned();
+        for form in [words.as_str(), quoted.as_str()] {
+            for update in [
+                "UPDATE skill_evolutions SET reply = replace(reply, ?1, ?2), note = replace(note, ?1, ?2)
+                 WHERE instr(reply, ?1) > 0 OR instr(note, ?1) > 0",
+                "UPDATE skill_proposals SET reason = replace(reason, ?1, ?2), findings = replace(findings, ?1, ?2)
+                 WHERE instr(reason, ?1) > 0 OR instr(findings, ?1) > 0",
+                "UPDATE skill_versions SET text = replace(text, ?1, ?2) WHERE instr(text, ?1) > 0",
+            ] {
+                changed += sqlx::query(update).bind(form).bind(GONE).execute(&mut *conn).await?.rows_affected();
+            }
+        }
     }
     Ok(changed)
 }
@@ -397,6 +420,8 @@ pub(super) async fn erase(conn: &mut SqliteConnection, turns: &[i64]) -> sqlx::R
     let begun: Vec<(i64, i64)> = sqlx::query_as(begun).bind(turns.as_str()).fetch_all(&mut *conn).await?;
     let mut changed = 0;
     for (session, first) in &begun {
+        let learned = "UPDATE skill_evolutions SET reply = ?2, note = ?2 WHERE session = (SELECT id FROM sessions WHERE key = ?1)";
+        sqlx::query(learned).bind(session).bind(GONE).execute(&mut *conn).await?;
         let rows = sqlx::AssertSqlSafe(format!(
             "UPDATE turns SET {WITHOUT_BODY}
              WHERE session = ?4 AND id > ?5 AND id NOT IN (SELECT value FROM json_each(?6))"
