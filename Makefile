@@ -1,7 +1,7 @@
-# run · test · install · lint · bench · package. Each target first installs what it needs on Debian and Ubuntu, once; elsewhere it
-# says what is missing. CARGO_FLAGS goes to every cargo call (CI: --locked).
+# run · test · install · uninstall · lint · bench · package. Each target first installs what it needs on Debian and Ubuntu,
+# once; elsewhere it says what is missing. CARGO_FLAGS goes to every cargo call (CI: --locked).
 .DEFAULT_GOAL := run
-.PHONY: run test install test-setup peers lint bench package
+.PHONY: run test install uninstall test-setup peers lint bench bench-builtin package
 
 CARGO_FLAGS ?=
 PREFIX      ?= $(HOME)/.local
@@ -31,6 +31,13 @@ install:
 	mkdir -p $(PREFIX)/bin
 	install -m 755 $(BUILD)/release/metaclaw $(PREFIX)/bin/metaclaw
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "$(PREFIX)/bin is not on your PATH yet: export PATH=$(PREFIX)/bin:\$$PATH";; esac
+
+# Takes away what `make install` and MetaClaw put on this machine: models, the service's own files and the command. Settings,
+# turns, memories and skills stay; EVERYTHING=yes takes them too, after a second question.
+uninstall:
+	@if [ -x $(PREFIX)/bin/metaclaw ]; then $(PREFIX)/bin/metaclaw uninstall $(if $(EVERYTHING),--everything); \
+	    else echo "$(PREFIX)/bin/metaclaw is not there"; exit 1; fi
+	rm -f $(PREFIX)/bin/metaclaw
 
 # Everything there is to prove, the end-to-end tests included. cargo-nextest is used where it is installed.
 test: test-setup
@@ -80,6 +87,12 @@ bench:
 	@scripts/need cargo cc wrk nginx
 	cargo build --release $(CARGO_FLAGS) -p metaclaw-cli -p metaclaw-tests --bin metaclaw --bin bench
 	$(BUILD)/release/bench
+
+# Those of the built-in model, beside llama-server (found as tests/src/peers.rs says).
+bench-builtin:
+	@scripts/need cargo cc
+	cargo build --release $(CARGO_FLAGS) -p metaclaw-cli -p metaclaw-tests --bin metaclaw --bin bench
+	$(BUILD)/release/bench builtin
 
 # A tarball with the program, its licence and its shell completions, and the checksum beside it.
 package:

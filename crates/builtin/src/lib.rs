@@ -11,6 +11,7 @@ mod error;
 mod fetch;
 mod gguf;
 mod half;
+mod hold;
 mod matrix;
 mod model;
 mod net;
@@ -25,6 +26,7 @@ mod template;
 mod vocab;
 mod wheel;
 mod wide;
+mod work;
 
 pub use chat::Refusal;
 pub use error::{Fault, ModelFault};

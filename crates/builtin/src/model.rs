@@ -1,20 +1,21 @@
 //! One loaded model: weights, vocabulary and template, and the loop that answers with them.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use tokio::time::Instant;
 
 use crate::attend::Cache;
-use crate::chat::{Refusal, Wire, Wishes};
+use crate::chat::{Refusal, Wire, Wishes, too_long};
 use crate::error::{Fault, ModelFault};
 use crate::gguf::Gguf;
-use crate::net::{BATCH, Desk, Net};
+use crate::net::{BATCH, Desk, Net, family};
 use crate::reply::{End, Figures, Likelihood};
 use crate::sample::{Sampler, likelihoods};
 use crate::say::{Said, Speech};
 use crate::template::Template;
-use crate::vocab::Vocab;
+use crate::vocab::{Unread, Vocab};
 
 /// What of a model is needed to read a request: small, and shared with those who wait.
 #[derive(Debug)]
@@ -22,8 +23,8 @@ pub(crate) struct Front {
     pub(crate) stamp: Stamp,
     pub(crate) vocab: Vocab,
     pub(crate) template: Template,
-    /// Longest conversation with its answer, tokens.
-    pub(crate) context: usize,
+    /// Longest text that it was trained on, tokens.
+    pub(crate) trained: usize,
 }
 
 /// A file at a moment: another one in its place is another model.
@@ -55,8 +56,20 @@ pub(crate) struct Prompt {
 }
 
 impl Front {
-    /// Reads a request.
-    pub(crate) fn prompt(&self, wire: &Wire, wishes: &Wishes) -> Result<Prompt, Refusal> {
+    /// Reads a request for a context of so many tokens; 0 = all that the model was trained for. What cannot fit is found
+    /// out before it is worked on, and the work ends with `ended`.
+    pub(crate) fn prompt(
+        &self,
+        wire: &Wire,
+        wishes: &Wishes,
+        context: usize,
+        ended: &dyn Fn() -> bool,
+    ) -> Result<Prompt, Refusal> {
+        let context = if context == 0 { self.trained } else { context.min(self.trained) };
+        let least = self.vocab.least(wire.said());
+        if least > context {
+            return Err(too_long(least, context));
+        }
         let conversation = wire.conversation(&self.template)?;
         let text = self.template.render(&conversation, &self.vocab).map_err(|reason| {
             Refusal::bad(
@@ -64,14 +77,17 @@ impl Front {
                 format!("The built-in model's chat template does not take this conversation: {reason}."),
             )
         })?;
-        let tokens = self.vocab.tokens(&text);
+        let tokens = self.vocab.tokens(&text, context, ended).map_err(|unread| match unread {
+            Unread::TooLong => too_long(context + 1, context),
+            Unread::Ended => Refusal { status: 499, code: "cancelled", message: "Nobody waits any more.".to_owned() },
+        })?;
         if tokens.is_empty() {
             return Err(Refusal::bad(
                 "invalid_request",
                 "The built-in model's chat template makes no text of this conversation.",
             ));
         }
-        let room = wishes.room(tokens.len(), self.context)?;
+        let room = wishes.room(tokens.len(), context)?;
         let thinking = text.trim_end().ends_with("<think>");
         Ok(Prompt { tokens, room, thinking, calls: !conversation.tools.is_empty() })
     }
@@ -82,6 +98,8 @@ impl Front {
 pub(crate) enum Step {
     Said(Vec<Said>, Vec<Likelihood>),
     Over(End, Figures),
+    /// It cannot go on, for this reason.
+    Failed(String),
 }
 
 /// Weights in memory, and what they have read last.
@@ -94,13 +112,18 @@ pub(crate) struct Running {
     known: Vec<u32>,
 }
 
-/// Loads a model.
-pub(crate) fn load(stamp: Stamp, context: usize) -> Result<(Running, Front), ModelFault> {
-    let file = stamp.file.clone();
-    read(stamp, context).map_err(|fault| ModelFault { file, fault })
+/// Whether a file is a model of a kind that is built here, by its header.
+pub(crate) fn check(file: &Path) -> Result<(), Fault> {
+    family(&Gguf::open(file)?).map(|_| ())
 }
 
-fn read(stamp: Stamp, context: usize) -> Result<(Running, Front), Fault> {
+/// Loads a model.
+pub(crate) fn load(stamp: Stamp) -> Result<(Running, Front), ModelFault> {
+    let file = stamp.file.clone();
+    read(stamp).map_err(|fault| ModelFault { file, fault })
+}
+
+fn read(stamp: Stamp) -> Result<(Running, Front), Fault> {
     let mut file = Gguf::open(&stamp.file)?;
     let net = Net::load(&mut file)?;
     let vocab = Vocab::load(&mut file)?;
@@ -108,21 +131,20 @@ fn read(stamp: Stamp, context: usize) -> Result<(Running, Front), Fault> {
     let begin = vocab.begin_text(&file, "bos_token_id");
     let end = vocab.begin_text(&file, "eos_token_id");
     let template = Template::new(source.as_deref(), begin, end)?;
-    let context = if context == 0 { net.context } else { context.min(net.context) };
-    let cache = net.cache();
+    let (cache, trained) = (net.cache(), net.context);
     let running = Running { net, cache, desk: Desk::default(), known: Vec::new() };
-    Ok((running, Front { stamp, vocab, template, context }))
+    Ok((running, Front { stamp, vocab, template, trained }))
 }
 
 impl Running {
-    /// Answers. `tell` returns whether anybody still listens; `ended` is asked more often than that.
+    /// Answers. `ended` is asked before every run through the network, and within it; `runs` counts them.
     pub(crate) fn answer(
         &mut self,
         front: &Front,
-        prompt: &Prompt,
-        wishes: &Wishes,
+        (prompt, wishes): (&Prompt, &Wishes),
         queued_ms: f64,
         ended: &dyn Fn() -> bool,
+        runs: &AtomicU64,
         tell: &mut dyn FnMut(Step),
     ) {
         let begun = Instant::now();
@@ -136,7 +158,11 @@ impl Running {
         let mut batches = prompt.tokens[common..].chunks(BATCH).peekable();
         while let Some(batch) = batches.next() {
             let last = batches.peek().is_none();
-            if ended() || self.net.run(batch, &mut self.cache, &mut self.desk, last, ended).is_none() {
+            if ended() {
+                return;
+            }
+            runs.fetch_add(1, Ordering::Relaxed);
+            if self.net.run(batch, &mut self.cache, &mut self.desk, last, ended).is_none() {
                 return;
             }
             self.known.extend_from_slice(batch);
@@ -146,19 +172,14 @@ impl Running {
         let mut sampler = Sampler::new(wishes.choice.clone());
         let mut speech = Speech::new(wishes.stops.clone(), prompt.thinking, prompt.calls);
         let end = loop {
-            if ended() {
-                return;
-            }
             let token = sampler.next(self.desk.scores());
             figures.said += 1;
             if front.vocab.ends.contains(&token) {
                 break End::Stop;
             }
-            let told = match wishes.logprobs {
-                Some(most) => vec![self.likelihood(&front.vocab, token, most)],
-                None => Vec::new(),
-            };
-            let said = speech.push(front.vocab.says(token));
+            let likelihood = wishes.logprobs.map(|most| self.likelihood(&front.vocab, token, most));
+            let said = speech.push(front.vocab.says(token), likelihood);
+            let told = speech.likelihoods();
             if !said.is_empty() || !told.is_empty() {
                 tell(Step::Said(said, told));
             }
@@ -168,14 +189,18 @@ impl Running {
             if figures.said >= prompt.room {
                 break End::Length;
             }
+            if ended() {
+                return;
+            }
+            runs.fetch_add(1, Ordering::Relaxed);
             if self.net.run(&[token], &mut self.cache, &mut self.desk, true, ended).is_none() {
                 return;
             }
             self.known.push(token);
         };
-        let rest = speech.end();
-        if !rest.is_empty() {
-            tell(Step::Said(rest, Vec::new()));
+        let (rest, told) = (speech.end(), speech.likelihoods());
+        if !rest.is_empty() || !told.is_empty() {
+            tell(Step::Said(rest, told));
         }
         figures.said_ms = begun.elapsed().as_secs_f64() * 1000.0;
         tell(Step::Over(end, figures));

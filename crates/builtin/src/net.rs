@@ -12,6 +12,19 @@ use crate::wide::{Norm, Silu, wide};
 /// Tokens that go through the network at once. Between two such batches, and between layers, a request can end.
 pub(crate) const BATCH: usize = 64;
 
+/// Largest width of a layer, and longest context: several times those of the largest models there are.
+const WIDEST: usize = 1 << 18;
+const LONGEST: usize = 1 << 22;
+
+/// The family of a file's model, if it is one that is built here.
+pub(crate) fn family(file: &Gguf) -> Result<String, Fault> {
+    let family = file.text("general.architecture").ok_or_else(|| Fault::Missing("general.architecture".to_owned()))?;
+    if !["llama", "qwen2", "qwen3"].contains(&family) {
+        return Err(Fault::Architecture(family.to_owned()));
+    }
+    Ok(family.to_owned())
+}
+
 /// A network with its weights.
 #[derive(Debug)]
 pub(crate) struct Net {
@@ -96,12 +109,7 @@ fn floats(file: &mut Gguf, name: &str, length: usize) -> Result<Vec<f32>, Fault>
 impl Net {
     /// Reads a network out of a file.
     pub(crate) fn load(file: &mut Gguf) -> Result<Self, Fault> {
-        let family =
-            file.text("general.architecture").ok_or_else(|| Fault::Missing("general.architecture".to_owned()))?;
-        let family = family.to_owned();
-        if !["llama", "qwen2", "qwen3"].contains(&family.as_str()) {
-            return Err(Fault::Architecture(family));
-        }
+        let family = family(file)?;
         let optional = |file: &Gguf, key: &str| file.whole(&format!("{family}.{key}"));
         let needed = |file: &Gguf, key: &str| {
             let key = format!("{family}.{key}");
@@ -115,13 +123,17 @@ impl Net {
         let asked = optional(file, "attention.head_count_kv").unwrap_or(asking);
         let size = optional(file, "attention.key_length").unwrap_or(width / asking);
         let heads = Heads { asking, asked, size };
-        if size % 32 != 0 || asked == 0 || asking % asked != 0 {
+        if size == 0 || size % 32 != 0 || asked == 0 || asking % asked != 0 {
             return Err(Fault::Unsupported(format!("{asking} heads of {size} numbers that share {asked}")));
         }
         if optional(file, "attention.value_length").is_some_and(|value| value != size) {
             return Err(Fault::Unsupported("keys and values of different length".to_owned()));
         }
         let inner = needed(file, "feed_forward_length")?;
+        let all = asking.saturating_mul(size);
+        if let Some(widest) = [width, inner, all].into_iter().max().filter(|widest| *widest > WIDEST) {
+            return Err(Fault::Damaged(format!("it claims layers of {widest} numbers")));
+        }
         let key = format!("{family}.attention.layer_norm_rms_epsilon");
         let eps = file.real(&key).ok_or(Fault::Missing(key))?;
         let vocabulary = match file.value("tokenizer.ggml.tokens") {
@@ -142,7 +154,7 @@ impl Net {
             heads,
             eps,
             turn,
-            context: optional(file, "context_length").unwrap_or(2048),
+            context: optional(file, "context_length").unwrap_or(2048).min(LONGEST),
             vocabulary,
             embedding: Matrix::load(file, "token_embd.weight", vocabulary, width)?,
             output,

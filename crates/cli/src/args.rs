@@ -59,6 +59,8 @@ pub(crate) enum Verb {
     Sessions(Sessions),
     /// List turns, newest first, or show one with what was added
     Turns(Turns),
+    /// Remove what MetaClaw put on this machine; settings, turns, memories and skills stay unless you say so
+    Uninstall(Uninstall),
     /// Print a completion script for your shell
     Completion {
         /// Which shell
@@ -132,6 +134,19 @@ pub(crate) struct Start {
     /// Set by the service when it starts itself in the background
     #[arg(long, hide = true)]
     pub detached: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Uninstall {
+    /// Ask nothing
+    #[arg(long)]
+    pub yes: bool,
+    /// Settings, turns, memories and skills too; asks once more
+    #[arg(long)]
+    pub everything: bool,
+    /// The second yes, for --everything
+    #[arg(long, requires = "everything")]
+    pub yes_everything: bool,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -71,6 +71,7 @@ async fn verb(cli: Cli, out: &Out) -> Result<ExitCode, Fail> {
         Verb::Memory(args) => Box::pin(cmd::memory::run(&ctx()?, args.verb)).await,
         Verb::Sessions(args) => cmd::sessions::run(&ctx()?, &args).await,
         Verb::Turns(args) => cmd::turns::run(&ctx()?, args).await,
+        Verb::Uninstall(args) => cmd::uninstall::run(&ctx()?, &args).await,
         Verb::Completion { shell } => cmd::completion(out, shell),
         Verb::Openapi => cmd::openapi(out),
     }

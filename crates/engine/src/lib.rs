@@ -32,6 +32,7 @@ mod skills_edit;
 mod skills_learn;
 mod socket;
 pub mod token;
+pub mod uninstall;
 mod watch;
 
 use std::sync::Arc;

@@ -165,14 +165,26 @@ pub(crate) fn addresses(config: &Config) -> Addresses {
 
 /// What somebody has to know before he says yes.
 pub(crate) fn terms(offer: &Offer) -> String {
-    let sources: Vec<String> = offer.sources.iter().map(builtin::Source::told).collect();
     format!(
         "{} is a download of {} MB from {}, under the licence {}",
         offer.label,
-        (offer.size + 500_000) / 1_000_000,
-        sources.join(" or "),
+        megabytes(offer.size),
+        sources(offer).join(" or "),
         offer.licence
     )
+}
+
+/// Where an offer comes from, with the size where that is another one: packages are smaller than what is in them.
+pub(crate) fn sources(offer: &Offer) -> Vec<String> {
+    let told = |source: &builtin::Source| match source.download(offer.size) {
+        size if size == offer.size => source.told(),
+        size => format!("{} ({} MB)", source.told(), megabytes(size)),
+    };
+    offer.sources.iter().map(told).collect()
+}
+
+fn megabytes(bytes: u64) -> u64 {
+    (bytes + 500_000) / 1_000_000
 }
 
 /// A fetch that failed, as a problem of the API.

@@ -64,6 +64,11 @@ impl BuiltinModel {
             "No model has been fetched for the built-in provider yet. Choose and fetch one: metaclaw setup".to_owned()
         } else if builtin::offer(id).is_some() {
             format!("The model {id} is not on this computer. Fetch it: metaclaw models fetch {id}")
+        } else if let Some(file) = Shelf::named(id) {
+            format!(
+                "There is no file {}. Name another in llm.model_id, or choose again: metaclaw setup",
+                file.display()
+            )
         } else {
             format!(
                 "There is no model {id} in {}. See what there is: metaclaw models list",

@@ -152,6 +152,14 @@ pub(crate) fn llama() -> Vec<u8> {
 
 /// Byte pairs, weights in four bits, a template.
 pub(crate) fn qwen3() -> Vec<u8> {
+    qwen3_with(
+        "{%- for message in messages -%}<|im_start|>{{ message.role }}\n{{ message.content | trim }}<|im_end|>\n\
+         {%- endfor -%}{%- if add_generation_prompt -%}<|im_start|>assistant\n{%- endif -%}",
+    )
+}
+
+/// The same with another template.
+pub(crate) fn qwen3_with(template: &str) -> Vec<u8> {
     model("qwen3", 2, &|to| {
         // Printable bytes are written as themselves, the others from U+0100 on.
         let mut others = 0x100..;
@@ -169,11 +177,7 @@ pub(crate) fn qwen3() -> Vec<u8> {
         to.list("tokenizer.ggml.token_type", 5, &tokens.iter().map(|t| t.1.to_le_bytes().to_vec()).collect::<Vec<_>>());
         to.list("tokenizer.ggml.merges", 8, &[text("H i")]);
         to.whole("tokenizer.ggml.eos_token_id", 258);
-        to.words(
-            "tokenizer.chat_template",
-            "{%- for message in messages -%}<|im_start|>{{ message.role }}\n{{ message.content | trim }}<|im_end|>\n\
-             {%- endfor -%}{%- if add_generation_prompt -%}<|im_start|>assistant\n{%- endif -%}",
-        );
+        to.words("tokenizer.chat_template", template);
         tokens.len()
     })
 }

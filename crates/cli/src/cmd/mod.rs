@@ -15,6 +15,7 @@ pub(crate) mod start;
 pub(crate) mod status;
 pub(crate) mod stop;
 pub(crate) mod turns;
+pub(crate) mod uninstall;
 mod wizard;
 
 use std::process::ExitCode;

@@ -50,7 +50,7 @@ pub(crate) async fn run(ctx: &Ctx, args: Start) -> Result<ExitCode, Fail> {
     }
     let mut args = args;
     if args.try_it {
-        try_out(ctx).await?;
+        args.try_it = try_out(ctx).await?;
     } else if asked {
         // Who has just chosen the built-in model wants to see it.
         let state: SetupState = ctx.api().await?.get("/api/v1/setup").await?;
@@ -60,11 +60,20 @@ pub(crate) async fn run(ctx: &Ctx, args: Start) -> Result<ExitCode, Fail> {
 }
 
 /// Sets up the built-in model, and memory, where no provider is set up. `--try` is the yes to the download; what it
-/// fetches stands in its help, and is told.
-async fn try_out(ctx: &Ctx) -> Result<(), Fail> {
+/// fetches stands in its help, and is told. Returns whether the first turns are to be made: a provider that was chosen
+/// before may cost money, and gets nothing that the user has not written.
+async fn try_out(ctx: &Ctx) -> Result<bool, Fail> {
     let state: SetupState = ctx.api().await?.get("/api/v1/setup").await?;
     if state.configured {
-        return Ok(());
+        let provider = state.provider.unwrap_or_default();
+        if provider != "builtin" {
+            ctx.out.note(&format!(
+                "MetaClaw is set up with the provider {provider}, so nothing was fetched and no trial turns are made; \
+                 they would go there. To see the built-in model: metaclaw setup"
+            ));
+            return Ok(false);
+        }
+        return Ok(true);
     }
     let api = ctx.api().await?;
     let models: Models = api.get("/api/v1/models").await?;
@@ -72,11 +81,11 @@ async fn try_out(ctx: &Ctx) -> Result<(), Fail> {
         ctx.out.note(&format!("No provider is set up. To try MetaClaw without one: {}", super::models::terms(offer)));
     }
     let answers = serde_json::json!({ "provider": "builtin", "model": TRY_MODEL, "fetch_model": true, "memory": true });
-    let serde_json::Value::Object(answers) = answers else { return Ok(()) };
+    let serde_json::Value::Object(answers) = answers else { return Ok(false) };
     let body = SetupAnswers { answers, dry_run: false, test: false };
     let call = api.call(http::Method::POST, "/api/v1/setup", Some(&body));
     let _: SetupReport = super::models::while_fetching(ctx, &api, call).await?;
-    Ok(())
+    Ok(true)
 }
 
 /// Serves in this process until a signal or the control API ends it.

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use engine::client::Client;
+use engine::lock::Holder;
 use http::Method;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
@@ -22,6 +23,18 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) async fn run(ctx: &Ctx, args: &Stop) -> Result<ExitCode, Fail> {
     let holder = ctx.meant(&args.target)?;
     let pid = holder.as_ref().map(|holder| holder.pid);
+    end(ctx, holder.as_ref(), Duration::from_secs(args.timeout), args.force).await?;
+    if ctx.out.json {
+        ctx.out.value(&serde_json::json!({ "stopped": true, "pid": pid }));
+    } else {
+        ctx.out.line(&pid.map_or("Stopped.".to_owned(), |pid| format!("Stopped. Process {pid} has ended.")));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Ends the service that holds this home.
+pub(super) async fn end(ctx: &Ctx, holder: Option<&Holder>, patience: Duration, force: bool) -> Result<(), Fail> {
+    let pid = holder.map(|holder| holder.pid);
     let ask = async {
         let service = Client::socket(&ctx.home.socket_path()).await?;
         service.call::<(), serde_json::Value>(Method::POST, "/api/v1/stop", None).await.ok()
@@ -30,25 +43,20 @@ pub(crate) async fn run(ctx: &Ctx, args: &Stop) -> Result<ExitCode, Fail> {
     if !matches!(tokio::time::timeout(ASK, ask).await, Ok(Some(_))) && ctx.is_held() {
         signal(pid, Signal::TERM)?;
     }
-    if !wait_until_free(ctx, Duration::from_secs(args.timeout), true).await {
-        if !args.force {
-            return Err(Fail::failed(format!("The service did not end within {} s.", args.timeout))
+    if !wait_until_free(ctx, patience, true).await {
+        if !force {
+            return Err(Fail::failed(format!("The service did not end within {} s.", patience.as_secs()))
                 .hint("Look at what it does: metaclaw logs\nEnd it at once: metaclaw stop --force"));
         }
         signal(pid, Signal::KILL)?;
         if !wait_until_free(ctx, Duration::from_secs(5), false).await {
             return Err(Fail::failed("The service could not be ended."));
         }
-        if let Some(holder) = &holder {
+        if let Some(holder) = holder {
             let _ = std::fs::remove_file(ctx.home.pid_path(holder.port));
         }
     }
-    if ctx.out.json {
-        ctx.out.value(&serde_json::json!({ "stopped": true, "pid": pid }));
-    } else {
-        ctx.out.line(&pid.map_or("Stopped.".to_owned(), |pid| format!("Stopped. Process {pid} has ended.")));
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// True once nobody holds the home.

@@ -49,8 +49,8 @@ section! {
         dir: String = "models".to_owned(), Path, Live;
         /// Threads that compute; 0 = chosen by the machine. Counts when the model is loaded.
         threads: u32 = 0, int(0, 64), Live;
-        /// Longest conversation with its answer, in tokens; 0 = as long as the model was trained for. Counts when the
-        /// model is loaded.
+        /// Longest conversation with its answer, in tokens; 0 = as long as the model was trained for. A token in use takes
+        /// memory: 23 kB with SmolLM2 135M, 115 kB with Qwen3 0.6B.
         context_tokens: u32 = 4096, int(0, 1_000_000), Live;
         /// Minutes without a request after which the model leaves memory.
         idle_minutes: u32 = 10, int(1, 10_000), Live;

@@ -170,7 +170,7 @@ pub(super) async fn list(State(core): State<Core>, Query(query): Query<ModelsQue
                 about: offer.about.to_owned(),
                 size: offer.size,
                 licence: offer.licence.to_owned(),
-                sources: offer.sources.iter().map(builtin::Source::told).collect(),
+                sources: local::sources(offer),
                 kept: kept.iter().any(|kept| kept.id == offer.id),
             })
             .collect(),
@@ -244,6 +244,9 @@ pub(super) async fn remove(State(core): State<Core>, Path(id): Path<String>) -> 
         return Err(Problem::new(Code::Conflict, format!("{id} is being fetched."))
             .hint("Call it off first: metaclaw models cancel"));
     }
+    let config = core.config();
+    let used = (config.llm.provider == "builtin").then(|| local.shelf().find(&config.llm.model_id)).flatten();
+    let file = local.shelf().file(&id);
     let freed = local
         .shelf()
         .remove(&id)
@@ -251,5 +254,15 @@ pub(super) async fn remove(State(core): State<Core>, Path(id): Path<String>) -> 
         .ok_or_else(|| {
             Problem::not_found(format!("There is no model {id} here.")).hint("List them: metaclaw models list")
         })?;
-    Ok(Json(ModelChange { message: format!("{id} is removed; {} MB are free.", (freed + 500_000) / 1_000_000) }))
+    // What is gone from the disk leaves memory too.
+    if local.built_in.room.look().file.is_some_and(|held| held == file) {
+        local.built_in.room.leave();
+    }
+    let mut message = format!("{id} is removed; {} MB are free.", (freed + 500_000) / 1_000_000);
+    if used.is_some_and(|used| used.file == file) {
+        message.push_str(
+            " It was in use: until another model or provider is chosen (metaclaw setup), requests are refused.",
+        );
+    }
+    Ok(Json(ModelChange { message }))
 }

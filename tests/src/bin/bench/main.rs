@@ -1,7 +1,10 @@
 //! The figures of the README, measured in one run on this machine: the product with journal and skills on, a plain nginx
-//! reverse proxy and the direct call beside it, all in front of one fast fake provider. Prints a Markdown table.
+//! reverse proxy and the direct call beside it, all in front of one fast fake provider. Prints a Markdown table. With
+//! `builtin`: those of the built-in model; with `learning`: what looking for skills costs a turn beside it.
 
+mod builtin;
 mod direct;
+mod learning;
 mod load;
 mod nginx;
 mod upstream;
@@ -28,7 +31,9 @@ fn main() -> Result<()> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["upstream", port] => runtime.block_on(upstream::serve(port.parse()?, None)),
         [] => runtime.block_on(run()),
-        _ => anyhow::bail!("usage: bench"),
+        ["builtin"] => runtime.block_on(builtin::run()),
+        ["learning"] => runtime.block_on(learning::run()),
+        _ => anyhow::bail!("usage: bench [builtin|learning]"),
     }
 }
 
