@@ -81,7 +81,7 @@ async fn try_out(ctx: &Ctx) -> Result<bool, Fail> {
         ctx.out.note(&format!("No provider is set up. To try MetaClaw without one: {}", super::models::terms(offer)));
     }
     let answers = serde_json::json!({ "provider": "builtin", "model": TRY_MODEL, "fetch_model": true, "memory": true });
-    let serde_json::Value::Object(answers) = answers else { return Ok(()) };
+    let serde_json::Value::Object(answers) = answers else { return Ok(false) };
     let body = SetupAnswers { answers, dry_run: false, test: false };
     let call = api.call(http::Method::POST, "/api/v1/setup", Some(&body));
     let _: SetupReport = super::models::while_fetching(ctx, &api, call).await?;
