@@ -20,6 +20,7 @@ let passed = 0;
 
 async function open({ theme = "light", lang = "en-GB", token = true, size = { width: 1100, height: 720 } } = {}) {
   const context = await browser.newContext({ viewport: size, colorScheme: theme, locale: lang });
+  context.setDefaultTimeout(90_000);
   await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: service.ui });
   const tab = await context.newPage();
   tab.on("console", (message) => {
@@ -104,6 +105,7 @@ try {
     await tab.getByRole("button", { name: "Cancel" }).click();
     await tab.getByRole("button", { name: "Fetch 639 MB" }).waitFor();
     assert.equal((await service.api("GET", "/models")).fetching?.running ?? false, false);
+    hub.letGo();
     await tab.getByRole("button", { name: "Fetch 639 MB" }).click();
     await tab.getByText("on this computer").first().waitFor({ timeout: 60_000 });
     // What came is no real model: the live test says so instead of going on as if it were.
@@ -325,7 +327,7 @@ try {
     await tab.getByLabel(/^Name/).fill("water-the-plants");
     await tab.getByLabel(/^Description/).fill("Waters houseplants. Use when the user asks about watering plants.");
     await tab.locator(".cm-content").click();
-    await tab.keyboard.type("# Water\n\nFeel the soil first.\n");
+    await tab.keyboard.type("# Water\n\nFeel the soil first. Water deeply when the top finger’s width is dry, and let the rest drain off.\n");
     await tab.getByText("The file is valid.").waitFor();
     await tab.getByRole("button", { name: /^Save/ }).click();
     await tab.getByRole("heading", { name: "water-the-plants" }).waitFor();
@@ -368,7 +370,7 @@ try {
     await tab.getByText("zebra-dates is out of use").waitFor();
     const state = async () => (await service.api("GET", "/skills-learning")).skills.find((one) => one.name === "zebra-dates").state;
     assert.equal(await state(), "retired");
-    await tab.getByRole("group", { name: "Retired" }).or(tab.getByText("Retired").first()).first().waitFor();
+    await tab.locator(".group").getByText("Retired").waitFor();
     await tab.getByRole("button", { name: "Bring back" }).click();
     await tab.getByText(/On trial since/).waitFor();
     assert.equal(await state(), "trial");

@@ -17,6 +17,7 @@ const langs = ["en", "zh-CN", "ja"];
 
 async function page(size, theme, lang) {
   const context = await browser.newContext({ viewport: { width: size[0], height: size[1] }, colorScheme: theme, locale: lang === "en" ? "en-GB" : lang, timezoneId: process.env.TZ ?? "UTC" });
+  context.setDefaultTimeout(180_000);
   const tab = await context.newPage();
   await tab.goto(`${service.ui}/#token=${service.token}`);
   await tab.waitForSelector("main");

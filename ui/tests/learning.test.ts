@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { transport, type Schemas } from "../src/backend";
 import EffectPlot from "../src/parts/EffectPlot.svelte";
 import ProposalView from "../src/parts/ProposalView.svelte";
-import { clear, diffLines, reach, signed, standing, type Effect } from "../src/state/learning";
+import { clear, diffLines, findingText, reach, signed, standing, type Effect } from "../src/state/learning";
 import { prefs } from "../src/state/prefs.svelte";
 import { toasts } from "../src/state/toasts.svelte";
 
@@ -39,6 +39,11 @@ it("a skill stands where the library and what was learned of it say together", (
   expect(standing({ ...row, enabled: false }, learned).word).toBe("Off");
   expect(standing(undefined, { ...learned, state: "retired" }).word).toBe("Retired");
   expect(standing(row, undefined).word).toBe("In use");
+});
+
+it("findings are whole sentences", () => {
+  expect(findingText({ file: "", line: null, severity: "info", message: "the body says next to nothing", fix: "say it in a few clear steps" })).toBe("The body says next to nothing. Say it in a few clear steps.");
+  expect(findingText({ file: "", line: null, severity: "error", message: "It has no name.", fix: "" })).toBe("It has no name.");
 });
 
 it("a unified diff has the numbers of both texts", () => {

@@ -178,11 +178,12 @@ it("the day sheet says its finding in one sentence and draws one mark per turn",
   const { container } = render(DaySheet, {
     now: at + 12 * 3_600_000,
     midnight: at,
-    day: { cut: false, turns: 2, added: 1, others: 0, failed: 0, marks: [mark(6, 0), mark(9, 2)], skills: [], tokens: { input: 0, output: 0, cached: 0 }, addedTokens: 0, firstByte: null, lastTrouble: null },
+    day: { cut: false, turns: 2, added: 1, others: 0, failed: 0, marks: [mark(6, 0), mark(9, 2)], skills: [], memories: [{ at: at + 3 * 3_600_000, text: "I live in Lisbon." }], tokens: { input: 0, output: 0, cached: 0 }, addedTokens: 0, firstByte: null, lastTrouble: null },
   });
   expect(screen.getByRole("img").querySelector("title")?.textContent).toBe("Today: 2 turns, 1 with something added, 0 changes of skills");
   expect([...container.querySelectorAll("line.t1")].map((line) => line.getAttribute("x1"))).toEqual(["25.00%", "37.50%"]);
   expect(container.querySelectorAll(".plotbox line.t3")).toHaveLength(1);
+  expect(container.querySelector(".plotbox circle.cdot title")?.textContent).toBe("I live in Lisbon.");
 });
 
 it("a turn shows what was added, why, and exactly which text", async () => {

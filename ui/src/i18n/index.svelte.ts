@@ -65,6 +65,9 @@ export function t<K extends Key>(key: K, ...args: Args<K>): string {
 /** What stands between two sentences: a space, or nothing after full-width punctuation. */
 export const gap = (): string => (language.current === "en" ? " " : "");
 
+/** What stands between two parts of one line of meta. */
+export const comma = (): string => ({ en: ", ", "zh-CN": "，", ja: "、" })[language.current];
+
 export const number = (value: number): string => language.formats.number.format(value);
 /** 1,840,000 as 1.84 M, in zh and ja as 184 万. */
 export function compact(value: number): string {

@@ -21,6 +21,8 @@ export interface Day {
   /** One mark per user turn, oldest first. */
   marks: Mark[];
   skills: { at: number; text: string }[];
+  /** Facts that were learned. */
+  memories: { at: number; text: string }[];
   tokens: { input: number; output: number; cached: number };
   /** Estimated tokens of what was added; every request carries them again, they count where they were chosen. */
   addedTokens: number;
@@ -54,11 +56,13 @@ export async function day(midnight: number): Promise<Day> {
   const skills = events
     .filter((event) => event.at_ms >= midnight)
     .map((event) => ({ at: event.at_ms, text: typeof event.data["message"] === "string" ? event.data["message"] : "" }));
-  return { ...summary(rows), cut, skills };
+  const page = await get(api.GET("/api/v1/memory", { params: { query: { limit: 1000 } } }));
+  const memories = page.memories.filter((one) => one.recorded_ms >= midnight).map((one) => ({ at: one.recorded_ms, text: one.content }));
+  return { ...summary(rows), cut, skills, memories };
 }
 
 /** Figures of a day from its rows, newest first. */
-export function summary(rows: readonly Row[]): Omit<Day, "cut" | "skills"> {
+export function summary(rows: readonly Row[]): Omit<Day, "cut" | "skills" | "memories"> {
   const turns = new Map<string, Mark>();
   const tokens = { input: 0, output: 0, cached: 0 };
   let [others, failed, addedTokens] = [0, 0, 0];

@@ -67,6 +67,12 @@ export function diffLines(diff: string): DiffLine[] {
   return lines;
 }
 
+/** A finding as sentences: what is the matter, and what to do. */
+export function findingText(one: Schemas["SkillFinding"]): string {
+  const whole = (part: string): string => (part === "" ? "" : `${part.charAt(0).toLocaleUpperCase("en")}${part.slice(1)}${/[.!?]$/.test(part) ? "" : "."}`);
+  return [one.message, one.fix].map((part) => whole(part.trim())).filter((part) => part !== "").join(" ");
+}
+
 /** Why a proposal waits. */
 export function holdWord(hold: string | null | undefined): string {
   if (hold === "quarantine") return t("prop_hold_quarantine");
