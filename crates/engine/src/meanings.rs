@@ -2,6 +2,7 @@
 //! in a file between runs. While a vector is missing its skill is found by its words.
 
 use std::collections::HashMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -287,7 +288,11 @@ fn write(file: &Path, name: &str, kept: &HashMap<u128, Vector>) -> std::io::Resu
         std::fs::create_dir_all(folder)?;
     }
     let new = file.with_extension("new");
-    std::fs::write(&new, bytes)?;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(&new)?.write_all(&bytes)?;
     std::fs::rename(new, file)
 }
 
