@@ -64,7 +64,7 @@ impl Workshop {
             }
             let known = self.measured(&state.name, Some(&state.hash), None).await?;
             match (state.state.as_str(), known.verdict) {
-                ("trial", Verdict::Helps) => moved.push(self.promote(&state, &known, now_ms).await?),
+                ("trial", Verdict::Helps) => moved.extend(self.proven(&state, &known, now_ms).await?),
                 (_, Verdict::Harms) => {
                     let turns = known.evidence.turns();
                     let why = format!("it did harm: {} over {turns} turns", shown(known.effect));
@@ -84,8 +84,7 @@ impl Workshop {
         Ok(moved)
     }
 
-    async fn promote(&self, state: &SkillState, known: &Measured, now_ms: i64) -> Result<Moved> {
-        let reason = format!("it helps: {} over {} turns", shown(known.effect), known.evidence.turns());
+    pub(super) async fn promote(&self, state: &SkillState, reason: String, now_ms: i64) -> Result<Moved> {
         let active = SkillState { state: "active".into(), since_ms: now_ms, reason: reason.clone(), ..state.clone() };
         self.store.skill_put_states(vec![active]).await?;
         Ok(Moved { name: state.name.clone(), state: "active".into(), reason })
@@ -152,7 +151,7 @@ impl Workshop {
 }
 
 /// An effect for people: points of a hundred, with the interval.
-fn shown(effect: Option<Effect>) -> String {
+pub(super) fn shown(effect: Option<Effect>) -> String {
     effect.map_or_else(
         || "no comparison yet".to_owned(),
         |e| format!("{:+.0} points ({:+.0} to {:+.0})", e.mean * 100.0, e.low * 100.0, e.high * 100.0),
