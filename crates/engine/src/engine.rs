@@ -343,6 +343,7 @@ impl Engine {
             clock: Arc::clone(&clock),
             ask: self.core.evolver(),
             look: self.core.look_for_evolver(),
+            judge: self.core.judge(),
             ending: self.cancel.clone(),
         };
         self.tasks.spawn(evolve::work(tools, events.subscribe()));

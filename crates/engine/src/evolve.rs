@@ -21,6 +21,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::Clock;
 use crate::bus::Bus;
 use crate::core::sentence;
+use crate::judge::{AskJudge, Bench, Judge, replay_turns};
 
 /// Turns that come close together are read together.
 const GATHER: Duration = Duration::from_millis(200);
@@ -87,6 +88,7 @@ pub(crate) struct Evolution {
     workshop: ArcSwap<Workshop>,
     habits: ArcSwap<Habits>,
     standing: ArcSwap<Standing>,
+    pub(crate) judge: Judge,
     /// Something is to be looked at: a setting, a decision by hand, a changed file.
     wake: Notify,
 }
@@ -99,6 +101,7 @@ pub(crate) fn rules(config: &Config) -> Rules {
         most_active: count(config.skills.max_learned),
         most_new: count(config.rl.max_new_skills).max(1),
         review: config.skills.review,
+        replay_turns: replay_turns(config),
         zone: TimeZone::system(),
     }
 }
@@ -110,6 +113,7 @@ impl Evolution {
             workshop: ArcSwap::from_pointee(Workshop::new(library, store, rules(config))),
             standing: ArcSwap::from_pointee(Standing { wanted: habits.enabled, ..Standing::default() }),
             habits: ArcSwap::from_pointee(habits),
+            judge: Judge::new(config),
             wake: Notify::new(),
         }
     }
@@ -129,6 +133,7 @@ impl Evolution {
         workshop.library().switch_off(config.skills.disabled.iter().cloned().collect());
         self.workshop.store(Arc::new(workshop));
         self.habits.store(Arc::new(Habits::of(config)));
+        self.judge.config_read(config);
         self.changed();
     }
 
@@ -204,7 +209,7 @@ pub(crate) enum Failed {
 }
 
 /// Runs a future on a thread where it may take its time.
-async fn blocking<T, F>(work: F) -> Result<T, Failed>
+pub(crate) async fn blocking<T, F>(work: F) -> Result<T, Failed>
 where
     T: Send + 'static,
     F: Future<Output = skills::workshop::Result<T>> + Send + 'static,
@@ -221,6 +226,7 @@ pub(crate) struct Tools {
     pub(crate) clock: Clock,
     pub(crate) ask: AskEvolver,
     pub(crate) look: LookForEvolver,
+    pub(crate) judge: AskJudge,
     pub(crate) ending: CancellationToken,
 }
 
@@ -228,7 +234,8 @@ pub(crate) struct Tools {
 pub(crate) async fn work(tools: Tools, mut heard: broadcast::Receiver<proxy::Event>) {
     let ending = tools.ending.clone();
     let holder = format!("{}-{:08x}", std::process::id(), tools.clock.random() & 0xffff_ffff);
-    let mut worker = Worker { tools, holder, failing: false, looked: None, generations: None, rest_until: None };
+    let bench = Bench::default();
+    let mut worker = Worker { tools, holder, failing: false, looked: None, generations: None, rest_until: None, bench };
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -261,6 +268,7 @@ struct Worker {
     looked: Option<(Habits, Result<String, String>, Instant)>,
     generations: Option<Arc<Generations>>,
     rest_until: Option<Instant>,
+    bench: Bench,
 }
 
 impl Worker {
@@ -304,6 +312,8 @@ impl Worker {
             names.extend(of);
             tokio::time::sleep(YIELD).await;
         }
+        let room = workshop.clone();
+        names.extend(blocking(async move { room.waiting_in_vain().await }).await?);
         if !names.is_empty() {
             let room = workshop.clone();
             let moved = blocking(async move { room.weigh(&names, now_ms).await }).await?;
@@ -311,6 +321,7 @@ impl Worker {
             self.keep_generations(&workshop).await?;
         }
         self.evolve(&workshop).await?;
+        self.bench.sit(&self.tools, &self.holder, &workshop).await?;
         self.keep_generations(&workshop).await
     }
 

@@ -282,7 +282,7 @@ pub(crate) async fn ask_for_json(core: &Core, client: &reqwest::Client, text: &s
     } else {
         over_http(upstream, client)?
     };
-    words_of(&*provider, &label, &model, text, 2048).await
+    words_of(&*provider, &label, &model, text, 2048, true).await
 }
 
 /// Asks the model that writes skills for a JSON object; its words as they came.
@@ -292,7 +292,22 @@ pub(crate) async fn ask_for_json(core: &Core, client: &reqwest::Client, text: &s
 pub(crate) async fn ask_evolver(config: &Config, client: &reqwest::Client, text: &str) -> Result<String, String> {
     let upstream = config.evolver().map_err(|error| error.to_string())?;
     let (provider, label, model) = over_http(upstream, client)?;
-    words_of(&*provider, &label, &model, text, 4096).await
+    words_of(&*provider, &label, &model, text, 4096, true).await
+}
+
+/// Asks the model that judges answers, for words or for a JSON object; its words as they came.
+///
+/// # Errors
+/// Why there is no answer, as a sentence.
+pub(crate) async fn ask_judge(
+    config: &Config,
+    client: &reqwest::Client,
+    text: &str,
+    json: bool,
+) -> Result<String, String> {
+    let upstream = config.judge().map_err(|error| error.to_string())?.ok_or("no judge is named")?;
+    let (provider, label, model) = over_http(upstream, client)?;
+    words_of(&*provider, &label, &model, text, 4096, json).await
 }
 
 /// The model that writes skills, if its provider serves it.
@@ -325,8 +340,16 @@ fn over_http(upstream: Upstream, client: &reqwest::Client) -> Result<(Box<dyn Mo
     Ok((Box::new(provider), label, model))
 }
 
-async fn words_of(provider: &dyn Model, label: &str, model: &str, text: &str, tokens: u32) -> Result<String, String> {
-    for json in [true, false] {
+async fn words_of(
+    provider: &dyn Model,
+    label: &str,
+    model: &str,
+    text: &str,
+    tokens: u32,
+    as_json: bool,
+) -> Result<String, String> {
+    let ways: &[bool] = if as_json { &[true, false] } else { &[false] };
+    for &json in ways {
         match call(provider, model, &Prompt { text, tokens, json, patience: THINKING }).await {
             // Not every server knows how to be asked for JSON.
             Err(failure) if json && matches!(failure.status, Some(400 | 422)) => {}
