@@ -160,7 +160,7 @@ enum Step {
     On,
     /// Somebody else is at it, or the settings have changed.
     Left,
-    /// The day's tokens do not suffice.
+    /// Not at the moment, for this reason.
     Wait(String),
 }
 
@@ -273,11 +273,14 @@ impl Bench {
         model: &str,
         key: &(String, String),
     ) -> Result<Step, Failed> {
-        let begun = self.begun.remove(key).unwrap_or_default();
+        // What could not be written down is not asked for again.
+        let (verdicts, tokens) = self
+            .begun
+            .get(key)
+            .map_or_else(Default::default, |begun| (begun.verdicts.clone(), begun.tokens_since(i64::MIN)));
         let (room, of, by, now_ms) = (workshop.clone(), state.clone(), model.to_owned(), tools.clock.now_ms());
-        let tokens = begun.tokens_since(i64::MIN);
-        let (replay, moved) =
-            blocking(async move { room.replayed(&of, &begun.verdicts, &by, tokens, now_ms).await }).await?;
+        let (replay, moved) = blocking(async move { room.replayed(&of, &verdicts, &by, tokens, now_ms).await }).await?;
+        self.begun.remove(key);
         let (better, worse, same) = (replay.better, replay.worse, replay.same);
         tracing::info!(skill = state.name, better, worse, same, tokens, "answers with a learned skill were compared");
         let told = json!({ "skill": state.name, "better": better, "worse": worse, "same": same, "tokens": tokens });
