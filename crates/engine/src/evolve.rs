@@ -32,13 +32,24 @@ const LOOK: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a session that is being looked through is held for that: the model is asked twice at most.
 const LEASE_MS: i64 = 25 * 60 * 1000;
+/// Its name.
+const LEASE: &str = "skill_evolution";
 /// How often a session is tried that the model cannot be asked about.
 const TRIES: u32 = 3;
 /// Sessions that are looked through in one round.
 const SESSIONS: u32 = 8;
 
-/// Asks the model that writes skills; its words, and its name.
-pub(crate) type AskEvolver = Arc<dyn Fn(String) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
+/// Why the model that writes skills gave no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NoAnswer {
+    /// As a sentence.
+    pub(crate) said: String,
+    /// It is about this question (too long, not allowed), and asking it again later changes nothing.
+    pub(crate) for_good: bool,
+}
+
+/// Asks the model that writes skills; its words.
+pub(crate) type AskEvolver = Arc<dyn Fn(String) -> BoxFuture<'static, Result<String, NoAnswer>> + Send + Sync>;
 /// Looks whether there is such a model, and names it.
 pub(crate) type LookForEvolver = Arc<dyn Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
@@ -201,8 +212,8 @@ async fn check(workshop: &Workshop, lesson: &skills::evolve::Lesson, answer: &st
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Failed {
     /// The model gave no answer.
-    #[error("{0}")]
-    There(String),
+    #[error("{}", .0.said)]
+    There(NoAnswer),
     /// The journal or the library could not be used.
     #[error("{0}")]
     Here(String),
@@ -238,6 +249,10 @@ pub(crate) async fn learn(tools: Tools) {
     let mut learner =
         Learner { tools, holder, failing: false, looked: None, rest_until: None, troubled: HashMap::new() };
     let evolution = Arc::clone(&learner.tools.evolution);
+    // One service has this home: whoever held these is gone.
+    if let Err(error) = evolution.workshop().store().free_leases(LEASE).await {
+        tracing::warn!(%error, "sessions that were looked through when the last run ended wait a while");
+    }
     loop {
         tokio::select! {
             biased;
@@ -405,7 +420,7 @@ impl Learner {
             let now_ms = self.tools.clock.now_ms();
             let lease = workshop
                 .store()
-                .take_lease("skill_evolution", &due.session, &self.holder, now_ms, now_ms + LEASE_MS)
+                .take_lease(LEASE, &due.session, &self.holder, now_ms, now_ms + LEASE_MS)
                 .await
                 .map_err(|error| Failed::Here(error.to_string()))?;
             let Some(lease) = lease else { continue };
@@ -420,15 +435,13 @@ impl Learner {
                         self.tools.evolution.changed();
                     }
                 }
-                Err(Failed::There(said)) => {
+                Err(Failed::There(no)) if no.for_good => {
+                    self.leave_out(workshop, &due, trigger, &model, &no.said).await?;
+                }
+                Err(Failed::There(no)) => {
                     // The turns stay where they are; somebody is asked again later.
                     self.rest_until = Some(Instant::now() + PATIENCE);
-                    self.looked = None;
-                    if self.model(&habits).await.is_ok() {
-                        self.rest_until = Some(Instant::now() + PATIENCE);
-                        return self.leave_out(workshop, &due, trigger, &model, &said).await;
-                    }
-                    self.stand(Standing { wanted: true, model: Some(model), trouble: Some(sentence(&said)) });
+                    self.stand(Standing { wanted: true, model: Some(model), trouble: Some(sentence(&no.said)) });
                     return Ok(());
                 }
                 Err(failed) => return Err(failed),
@@ -438,7 +451,7 @@ impl Learner {
         Ok(())
     }
 
-    /// The model can be asked, but not about this session. After some times it is passed, and that is written down.
+    /// The model cannot be asked about this session. After some times it is passed, and that is written down.
     async fn leave_out(
         &mut self,
         workshop: &Workshop,
@@ -451,6 +464,7 @@ impl Learner {
         *times += 1;
         tracing::info!(session = due.session, times = *times, said, "a session could not be looked through");
         if *times < TRIES {
+            self.rest_until = Some(Instant::now() + PATIENCE);
             return Ok(());
         }
         self.troubled.remove(&due.session);

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::api::{Code, LocalServer, Problem, ProviderReport, ProviderTest};
 use crate::core::{Core, sentence};
+use crate::evolve::NoAnswer;
 
 /// How long a server on this machine may take to say what it has.
 const LOCAL_PATIENCE: Duration = Duration::from_millis(800);
@@ -137,7 +138,7 @@ async fn built_in(core: &Core, upstream: Upstream, models_only: bool) -> Provide
     let begun = Instant::now();
     let asked = match proxy::BuiltinModel::new(upstream, core.local().built_in.clone()) {
         Ok(model) => call(&model, &kept.id, &READY).await.map(|words| words.chars().take(200).collect()),
-        Err(error) => Err(Failure { status: None, said: error.to_string() }),
+        Err(error) => Err(Failure { said: error.to_string(), ..Failure::default() }),
     };
     report.took_ms = Some(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
     if core.running().is_err() {
@@ -214,10 +215,12 @@ fn is_same_server(current: &Config, base: &str) -> bool {
 }
 
 /// Why a provider gave no answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Failure {
     status: Option<u16>,
     said: String,
+    /// The answer had no end.
+    too_long: bool,
 }
 
 impl Failure {
@@ -289,10 +292,14 @@ pub(crate) async fn ask_for_json(core: &Core, client: &reqwest::Client, text: &s
 ///
 /// # Errors
 /// Why there is no answer, as a sentence.
-pub(crate) async fn ask_evolver(config: &Config, client: &reqwest::Client, text: &str) -> Result<String, String> {
-    let upstream = config.evolver().map_err(|error| error.to_string())?;
-    let (provider, label, model) = over_http(upstream, client)?;
-    words_of(&*provider, &label, &model, text, 4096).await
+pub(crate) async fn ask_evolver(config: &Config, client: &reqwest::Client, text: &str) -> Result<String, NoAnswer> {
+    let later = |said: String| NoAnswer { said, for_good: false };
+    let upstream = config.evolver().map_err(|error| later(error.to_string()))?;
+    let (provider, label, model) = over_http(upstream, client).map_err(later)?;
+    asked(&*provider, &model, text, 4096).await.map_err(|failure| NoAnswer {
+        for_good: failure.too_long || matches!(failure.status, Some(400 | 413 | 422)),
+        said: failure.told_of(&label, &model),
+    })
 }
 
 /// The model that writes skills, if its provider serves it.
@@ -326,25 +333,26 @@ fn over_http(upstream: Upstream, client: &reqwest::Client) -> Result<(Box<dyn Mo
 }
 
 async fn words_of(provider: &dyn Model, label: &str, model: &str, text: &str, tokens: u32) -> Result<String, String> {
-    for json in [true, false] {
-        match call(provider, model, &Prompt { text, tokens, json, patience: THINKING }).await {
-            // Not every server knows how to be asked for JSON.
-            Err(failure) if json && matches!(failure.status, Some(400 | 422)) => {}
-            Err(failure) => return Err(failure.told_of(label, model)),
-            Ok(words) => return Ok(words),
-        }
+    asked(provider, model, text, tokens).await.map_err(|failure| failure.told_of(label, model))
+}
+
+async fn asked(provider: &dyn Model, model: &str, text: &str, tokens: u32) -> Result<String, Failure> {
+    let prompt = |json| Prompt { text, tokens, json, patience: THINKING };
+    match call(provider, model, &prompt(true)).await {
+        // Not every server knows how to be asked for JSON.
+        Err(failure) if matches!(failure.status, Some(400 | 422)) => call(provider, model, &prompt(false)).await,
+        answer => answer,
     }
-    Err("the model gave no answer".to_owned())
 }
 
 fn of_http(upstream: Upstream, client: reqwest::Client, first_byte: Duration) -> Result<HttpModel, Failure> {
     let patience = Patience { first_byte, retries: 0, first_wait: Duration::from_millis(250) };
     HttpModel::new(upstream, client, patience, "test")
-        .map_err(|error| Failure { status: None, said: error.to_string() })
+        .map_err(|error| Failure { said: error.to_string(), ..Failure::default() })
 }
 
 async fn call(provider: &dyn Model, model: &str, prompt: &Prompt<'_>) -> Result<String, Failure> {
-    let failed = |said: String| Failure { status: None, said };
+    let failed = |said: String| Failure { said, ..Failure::default() };
     let dialect = provider.dialect();
     let model = provider.model_for(Some(model)).map_or_else(|| model.to_owned(), std::borrow::Cow::into_owned);
     let body = question(dialect, &model, provider, prompt).map_err(failed)?;
@@ -362,10 +370,9 @@ async fn call(provider: &dyn Model, model: &str, prompt: &Prompt<'_>) -> Result<
     let ok = reply.status.is_success();
     let body = tokio::time::timeout(prompt.patience, read(reply))
         .await
-        .map_err(|_| failed(format!("the answer was not complete after {} s", prompt.patience.as_secs())))?
-        .map_err(failed)?;
+        .map_err(|_| failed(format!("the answer was not complete after {} s", prompt.patience.as_secs())))??;
     if !ok {
-        return Err(Failure { status: Some(status), said: said(&body) });
+        return Err(Failure { status: Some(status), said: said(&body), ..Failure::default() });
     }
     match serde_json::from_slice::<Value>(&body) {
         Ok(answer) => Ok(words(dialect, &answer)),
@@ -393,12 +400,14 @@ fn question(dialect: Dialect, model: &str, provider: &dyn Model, prompt: &Prompt
     Ok(edit.finish())
 }
 
-async fn read(mut reply: Reply) -> Result<Vec<u8>, String> {
+async fn read(mut reply: Reply) -> Result<Vec<u8>, Failure> {
     let mut body = Vec::new();
     while let Some(chunk) = reply.body.next().await {
-        body.extend_from_slice(&chunk.map_err(|error| error.to_string())?);
+        let chunk = chunk.map_err(|error| Failure { said: error.to_string(), ..Failure::default() })?;
+        body.extend_from_slice(&chunk);
         if body.len() > LONGEST {
-            return Err("the answer is longer than any answer to a short question".to_owned());
+            let said = "the answer is longer than any answer to a short question".to_owned();
+            return Err(Failure { said, too_long: true, ..Failure::default() });
         }
     }
     Ok(body)
@@ -449,12 +458,13 @@ async fn models(client: &reqwest::Client, upstream: &Upstream, patience: Duratio
         } else {
             format!("{} cannot be reached", upstream.base_url)
         },
+        too_long: false,
     };
     let response = request.send().await.map_err(|error| failed(&error))?;
     let status = response.status();
     let body = response.bytes().await.map_err(|error| failed(&error))?;
     if !status.is_success() {
-        return Err(Failure { status: Some(status.as_u16()), said: said(&body) });
+        return Err(Failure { status: Some(status.as_u16()), said: said(&body), ..Failure::default() });
     }
     Ok(model_ids(&body))
 }
@@ -520,12 +530,12 @@ mod tests {
 
     #[test]
     fn a_refusal_names_who_said_no_and_what_to_do() {
-        let failure = Failure { status: Some(401), said: "bad key".into() };
+        let failure = Failure { status: Some(401), said: "bad key".into(), ..Failure::default() };
         assert_eq!(
             failure.told("Moonshot"),
             "Moonshot says 401: this key is unknown or not allowed there. Paste it again. It said: bad key"
         );
-        let failure = Failure { status: Some(404), said: String::new() };
+        let failure = Failure { status: Some(404), ..Failure::default() };
         assert!(failure.told_of("Ollama", "qwen3").starts_with("Ollama says 404: it has no model qwen3"));
     }
 

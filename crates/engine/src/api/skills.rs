@@ -275,7 +275,14 @@ pub(super) async fn validate(
             (None, None) => {
                 let library = core.library();
                 library.reload();
-                library.problems()
+                let bank = library.snapshot();
+                let own = bank.skills().iter().filter(|skill| skill.origin != skills::Origin::Builtin);
+                let lints = own.flat_map(|skill| {
+                    let lints = skills::lint(skill, &skills::Against::default());
+                    let dangerous = lints.into_iter().filter(|lint| lint.flaw.is_dangerous());
+                    dangerous.map(|lint| lint.problem(&skill.path)).collect::<Vec<_>>()
+                });
+                library.problems().iter().cloned().chain(lints).collect()
             }
         };
         Ok(findings.into_iter().map(SkillFinding::from).collect())

@@ -44,8 +44,14 @@ pub enum Learned {
 #[error("{0}")]
 pub struct Misread(pub String);
 
+/// Longest answer that is looked at.
+const LONGEST: usize = 100_000;
+
 /// Reads an answer: what is to be learned, and the model's reason where that is nothing.
 pub fn read(answer: &str, most: usize) -> Result<(Vec<Learned>, String), Misread> {
+    if answer.len() > LONGEST {
+        return Err(Misread(format!("the answer has {} bytes; a proposal takes a few thousand", answer.len())));
+    }
     let text = without_thinking(answer);
     if text.trim().is_empty() {
         return Err(Misread("the answer is empty".into()));

@@ -37,7 +37,7 @@ pub struct Measured {
 pub(super) fn evidence(observations: &[Observation]) -> Evidence {
     let mut all = Evidence::default();
     for seen in observations {
-        all.see(seen.held_out, seen.share, seen.good, seen.tokens);
+        all.see(seen.conversation, seen.held_out, seen.share, seen.good, seen.tokens);
     }
     all
 }
@@ -76,11 +76,11 @@ impl Workshop {
                         false => format!("; learned while it was in use: {}", heirs.join(", ")),
                     };
                     let why = format!("it did harm: {} over {turns} turns{heirs}", shown(known.effect));
-                    moved.push(self.retire(&state, why, now_ms).await?);
+                    moved.push(self.retire(&state, why, true, now_ms).await?);
                 }
                 ("trial", Verdict::NoUse) => {
                     let why = format!("no use in {} turns: {}", known.evidence.turns(), shown(known.effect));
-                    moved.push(self.retire(&state, why, now_ms).await?);
+                    moved.push(self.retire(&state, why, true, now_ms).await?);
                 }
                 _ => {}
             }
@@ -99,11 +99,12 @@ impl Workshop {
         Ok(Moved { name: state.name.clone(), state: "active".into(), reason })
     }
 
-    /// Takes a learned skill out of use: the text before it comes back, or the skill goes to the trash.
-    pub(super) async fn retire(&self, state: &SkillState, reason: String, now_ms: i64) -> Result<Moved> {
+    /// Takes a learned skill out of use: the text before it comes back, if that is wanted and there is one, or the skill goes
+    /// to the trash.
+    pub(super) async fn retire(&self, state: &SkillState, reason: String, back: bool, now_ms: i64) -> Result<Moved> {
         let parent = match self.store.skill_version(state.version).await?.and_then(|version| version.parent) {
-            Some(parent) => self.store.skill_version(parent).await?.filter(|parent| parent.name == state.name),
-            None => None,
+            Some(parent) if back => self.store.skill_version(parent).await?.filter(|parent| parent.name == state.name),
+            _ => None,
         };
         if let Some(parent) = parent {
             let reason = format!("version {} is back; {reason}", parent.id);
@@ -131,16 +132,22 @@ impl Workshop {
         // Out of use first, and marked until its file is gone, too: `sync` takes up what a crash has left.
         let going = SkillState { state: GOING.into(), since_ms: now_ms, reason, ..state.clone() };
         self.store.skill_put_states(vec![going.clone()]).await?;
+        self.refresh_measured().await?;
         self.let_go(&going, now_ms).await
     }
 
     /// Removes the file of a skill that is going.
     pub(super) async fn let_go(&self, going: &SkillState, now_ms: i64) -> Result<Moved> {
-        let name = going.name.clone();
-        let removed = self.files(move |library| library.remove(&name, now_ms).map(|_| ())).await;
+        let (name, hash) = (going.name.clone(), u128::from_str_radix(&going.hash, 16).unwrap_or_default());
+        let removed = self.files(move |library| library.remove_text(&name, hash, now_ms)).await;
         match removed {
-            Ok(()) | Err(super::Error::Library(crate::Error::NotFound { .. })) => {}
-            Err(error) => return Err(error),
+            // Another text by now is somebody's work, and stays.
+            Ok(()) | Err(super::Error::Library(crate::Error::NotFound { .. } | crate::Error::Changed { .. })) => {}
+            // It is given to nobody, and goes when it can.
+            Err(error) => {
+                tracing::warn!(skill = going.name, %error, "a skill that is out of use cannot be moved to the trash yet");
+                return Ok(Moved { name: going.name.clone(), state: "retired".into(), reason: going.reason.clone() });
+            }
         }
         let gone = SkillState { state: "retired".into(), ..going.clone() };
         self.store.skill_put_states(vec![gone]).await?;
@@ -174,7 +181,7 @@ impl Workshop {
             for (_, state, known) in judged.into_iter().take(excess) {
                 let most = self.rules.most_active;
                 let why = format!("{most} skills are enough; this was the least useful: {}", shown(known.effect));
-                moved.push(self.retire(&state, why, now_ms).await?);
+                moved.push(self.retire(&state, why, false, now_ms).await?);
             }
         }
         Ok(moved)
