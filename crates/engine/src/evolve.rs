@@ -365,7 +365,6 @@ impl Worker {
         }
         Ok(())
     }
-
 }
 
 /// Asks the model that writes skills.

@@ -23,10 +23,13 @@ const LOCAL_PATIENCE: Duration = Duration::from_millis(800);
 const PATIENCE: Duration = Duration::from_secs(45);
 /// The same for work in the background that nobody waits for: the answer comes as one, and may be long.
 const THINKING: Duration = Duration::from_secs(600);
+/// The name of a form for an answer.
+const ANSWER: &str = "answer";
 /// Longest answer of a test that is read.
 const LONGEST: usize = 1 << 20;
 /// What the model is asked.
-const READY: Prompt<'_> = Prompt { text: "Reply with one word: ready", tokens: 256, json: false, patience: PATIENCE };
+const READY: Prompt<'_> =
+    Prompt { text: "Reply with one word: ready", tokens: 256, form: Form::Words, patience: PATIENCE };
 
 /// Asks a provider for its models and, unless told not to, for one word.
 pub(crate) async fn test(core: &Core, asked: &ProviderTest) -> Result<ProviderReport, Problem> {
@@ -254,12 +257,21 @@ impl Failure {
     }
 }
 
+/// In which form the answer is wanted.
+#[derive(Clone, Copy)]
+enum Form<'a> {
+    Words,
+    /// One JSON object.
+    Object,
+    /// One JSON object of this schema: by a response format, or as the input of a tool.
+    Schema(&'a Value),
+}
+
 /// What a model is asked.
 struct Prompt<'a> {
     text: &'a str,
     tokens: u32,
-    /// The answer is one JSON object.
-    json: bool,
+    form: Form<'a>,
     /// How long its answer may take once it has begun.
     patience: Duration,
 }
@@ -296,7 +308,8 @@ pub(crate) async fn ask_evolver(config: &Config, client: &reqwest::Client, text:
     let later = |said: String| NoAnswer { said, for_good: false };
     let upstream = config.evolver().map_err(|error| later(error.to_string()))?;
     let (provider, label, model) = over_http(upstream, client).map_err(later)?;
-    asked(&*provider, &model, text, 4096).await.map_err(|failure| NoAnswer {
+    let schema = skills::evolve::schema();
+    asked(&*provider, &model, text, 4096, Some(&schema)).await.map_err(|failure| NoAnswer {
         for_good: failure.too_long || matches!(failure.status, Some(400 | 413 | 422)),
         said: failure.told_of(&label, &model),
     })
@@ -333,16 +346,25 @@ fn over_http(upstream: Upstream, client: &reqwest::Client) -> Result<(Box<dyn Mo
 }
 
 async fn words_of(provider: &dyn Model, label: &str, model: &str, text: &str, tokens: u32) -> Result<String, String> {
-    asked(provider, model, text, tokens).await.map_err(|failure| failure.told_of(label, model))
+    asked(provider, model, text, tokens, None).await.map_err(|failure| failure.told_of(label, model))
 }
 
-async fn asked(provider: &dyn Model, model: &str, text: &str, tokens: u32) -> Result<String, Failure> {
-    let prompt = |json| Prompt { text, tokens, json, patience: THINKING };
-    match call(provider, model, &prompt(true)).await {
-        // Not every server knows how to be asked for JSON.
-        Err(failure) if matches!(failure.status, Some(400 | 422)) => call(provider, model, &prompt(false)).await,
-        answer => answer,
+async fn asked(
+    provider: &dyn Model,
+    model: &str,
+    text: &str,
+    tokens: u32,
+    schema: Option<&Value>,
+) -> Result<String, Failure> {
+    let mut refused = None;
+    // Not every server knows how to be asked for JSON, and fewer for a schema.
+    for form in schema.map(Form::Schema).into_iter().chain([Form::Object, Form::Words]) {
+        match call(provider, model, &Prompt { text, tokens, form, patience: THINKING }).await {
+            Err(failure) if matches!(failure.status, Some(400 | 422)) => refused = Some(failure),
+            answer => return answer,
+        }
     }
+    Err(refused.unwrap_or_default())
 }
 
 fn of_http(upstream: Upstream, client: reqwest::Client, first_byte: Duration) -> Result<HttpModel, Failure> {
@@ -382,17 +404,29 @@ async fn call(provider: &dyn Model, model: &str, prompt: &Prompt<'_>) -> Result<
 
 /// A question in the provider's dialect, with what it refuses left out.
 fn question(dialect: Dialect, model: &str, provider: &dyn Model, prompt: &Prompt<'_>) -> Result<Bytes, String> {
-    let Prompt { text, tokens, json, .. } = *prompt;
+    let Prompt { text, tokens, form, .. } = *prompt;
     let mut body = match dialect {
         Dialect::Chat | Dialect::Messages => json!({
             "model": model, "max_tokens": tokens, "messages": [{"role": "user", "content": text}],
         }),
         Dialect::Responses => json!({"model": model, "max_output_tokens": tokens, "input": text, "store": false}),
     };
-    match dialect {
-        Dialect::Chat if json => body["response_format"] = json!({"type": "json_object"}),
-        Dialect::Responses if json => body["text"] = json!({"format": {"type": "json_object"}}),
-        _ => {}
+    match (dialect, form) {
+        (Dialect::Chat, Form::Object) => body["response_format"] = json!({"type": "json_object"}),
+        (Dialect::Chat, Form::Schema(schema)) => {
+            body["response_format"] =
+                json!({"type": "json_schema", "json_schema": {"name": ANSWER, "schema": schema, "strict": false}});
+        }
+        (Dialect::Responses, Form::Object) => body["text"] = json!({"format": {"type": "json_object"}}),
+        (Dialect::Responses, Form::Schema(schema)) => {
+            body["text"] =
+                json!({"format": {"type": "json_schema", "name": ANSWER, "schema": schema, "strict": false}});
+        }
+        (Dialect::Messages, Form::Schema(schema)) => {
+            body["tools"] = json!([{"name": ANSWER, "description": "Gives the answer.", "input_schema": schema}]);
+            body["tool_choice"] = json!({"type": "tool", "name": ANSWER});
+        }
+        (_, Form::Words) | (Dialect::Messages, Form::Object) => {}
     }
     let request = dialect::Request::parse(dialect, Bytes::from(body.to_string())).map_err(|error| error.to_string())?;
     let mut edit = request.edit();
@@ -424,8 +458,13 @@ fn said(body: &[u8]) -> String {
 /// The words of an answer.
 fn words(dialect: Dialect, answer: &Value) -> String {
     let text = match dialect {
-        Dialect::Chat => answer.pointer("/choices/0/message/content").and_then(Value::as_str).map(str::to_owned),
-        Dialect::Messages => parts(answer.get("content")),
+        // Some put what they were to say into a call of a tool.
+        Dialect::Chat => ["/choices/0/message/content", "/choices/0/message/tool_calls/0/function/arguments"]
+            .iter()
+            .filter_map(|place| answer.pointer(place)?.as_str())
+            .find(|text| !text.trim().is_empty())
+            .map(str::to_owned),
+        Dialect::Messages => tool_input(answer.get("content")).or_else(|| parts(answer.get("content"))),
         Dialect::Responses => answer
             .get("output")
             .and_then(Value::as_array)
@@ -436,6 +475,12 @@ fn words(dialect: Dialect, answer: &Value) -> String {
 
 fn parts(content: Option<&Value>) -> Option<String> {
     content?.as_array()?.iter().find_map(|part| part.get("text")?.as_str().map(str::to_owned))
+}
+
+/// What a tool was called with, as JSON.
+fn tool_input(content: Option<&Value>) -> Option<String> {
+    let is_call = |part: &&Value| part.get("type").and_then(Value::as_str) == Some("tool_use");
+    content?.as_array()?.iter().find(is_call)?.get("input").map(Value::to_string)
 }
 
 /// The models a provider lists.
@@ -527,6 +572,17 @@ fn number(count: usize, one: &str, many: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_is_found_in_the_words_and_in_a_call_of_a_tool() {
+        let called = json!({"content": [{"type": "text", "text": "Let me see."},
+            {"type": "tool_use", "name": "answer", "input": {"action": "nothing"}}]});
+        assert_eq!(words(Dialect::Messages, &called), r#"{"action":"nothing"}"#);
+        assert_eq!(words(Dialect::Messages, &json!({"content": [{"type": "text", "text": " yes "}]})), "yes");
+        let called = json!({"choices": [{"message": {"content": null,
+            "tool_calls": [{"function": {"name": "answer", "arguments": "{\"action\":\"nothing\"}"}}]}}]});
+        assert_eq!(words(Dialect::Chat, &called), r#"{"action":"nothing"}"#);
+    }
 
     #[test]
     fn a_refusal_names_who_said_no_and_what_to_do() {

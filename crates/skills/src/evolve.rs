@@ -8,7 +8,7 @@ mod source;
 
 pub use edits::{Edit, revised};
 pub use prompt::{PROMPT_TOKENS, repair};
-pub use reply::{Learned, Misread, read};
+pub use reply::{Learned, Misread, read, schema};
 pub use source::{Source, source};
 
 use crate::signals::{Reaction, is_wish};

@@ -154,7 +154,8 @@ pub fn lint(skill: &Skill, against: &Against<'_>) -> Vec<Lint> {
     let (body, description) = (text::visible(&skill.body), text::visible(&skill.description));
     let (body, description) = (body.as_ref(), description.as_ref());
     if has_hidden(&raw) {
-        found.push(Lint::new(Flaw::Override, "it holds characters that cannot be seen, which hide words from a reader"));
+        found
+            .push(Lint::new(Flaw::Override, "it holds characters that cannot be seen, which hide words from a reader"));
     }
     if !has(&TRIGGER, description) {
         found.push(Lint::new(Flaw::NoTrigger, "the description does not say when to use the skill"));
@@ -215,8 +216,7 @@ pub fn lint(skill: &Skill, against: &Against<'_>) -> Vec<Lint> {
 
 /// Letters as they look: of one width, and of the Latin shape where Cyrillic and Greek ones look the same.
 fn plain(text: &str) -> String {
-    const LIKE: [(&str, &str); 2] =
-        [("аеорсухіјѕһԁԛԝ", "aeopcyxijshdqw"), ("οαεικνρτυχ", "oaeiknptux")];
+    const LIKE: [(&str, &str); 2] = [("аеорсухіјѕһԁԛԝ", "aeopcyxijshdqw"), ("οαεικνρτυχ", "oaeiknptux")];
     let as_latin = |c: char| {
         let at = |(from, to): &(&str, &str)| from.chars().position(|f| f == c).and_then(|at| to.chars().nth(at));
         LIKE.iter().find_map(at).unwrap_or(c)
@@ -246,7 +246,8 @@ fn command_in(found: &str) -> &str {
     let command = found.trim_matches(|c: char| "`$&|; \t".contains(c));
     let command = command.trim_start_matches(|c: char| c.is_ascii_digit() || ".)-*+ \t".contains(c));
     let first = command.split([' ', '\t']).next().unwrap_or_default();
-    let runs = ["run", "execute", "call", "type", "use", "enter", "first", "then"].contains(&first.trim_end_matches(':').to_ascii_lowercase().as_str());
+    let runs = ["run", "execute", "call", "type", "use", "enter", "first", "then"]
+        .contains(&first.trim_end_matches(':').to_ascii_lowercase().as_str());
     if runs { command[first.len()..].trim_start() } else { command }
 }
 

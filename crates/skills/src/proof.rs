@@ -342,7 +342,8 @@ mod tests {
                         for outcomes in 0..8u32 {
                             let turns = [0, 1, 2].map(|turn| outcomes >> turn & 1 == 1);
                             let of = |good: bool| if good { rate } else { 1.0 - rate };
-                            let like = |good: bool| same * f64::from(u8::from(good == turns[0])) + (1.0 - same) * of(good);
+                            let like =
+                                |good: bool| same * f64::from(u8::from(good == turns[0])) + (1.0 - same) * of(good);
                             let likely = of(turns[0]) * like(turns[1]) * like(turns[2]);
                             let mut one = Evidence::default();
                             turns.iter().for_each(|good| one.see(7, held_out, share, *good, 0));

@@ -72,7 +72,10 @@ impl Store {
     pub async fn free_leases(&self, name: &'static str) -> Result<()> {
         self.write(move |conn, _| {
             Box::pin(async move {
-                sqlx::query("UPDATE leases SET until = 0 WHERE name = ? AND until > 0").bind(name).execute(conn).await?;
+                sqlx::query("UPDATE leases SET until = 0 WHERE name = ? AND until > 0")
+                    .bind(name)
+                    .execute(conn)
+                    .await?;
                 Ok(())
             })
         })

@@ -259,7 +259,8 @@ impl Workshop {
         if descendants {
             for heir in heirs {
                 done.moved.push(
-                    self.retire(&heir, format!("{name}, which it was learned from, was taken back"), true, now_ms).await?,
+                    self.retire(&heir, format!("{name}, which it was learned from, was taken back"), true, now_ms)
+                        .await?,
                 );
             }
         }

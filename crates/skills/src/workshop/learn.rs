@@ -282,8 +282,8 @@ impl Workshop {
         let states = self.store.skill_states().await?;
         let learned = states.iter().find(|state| state.name == skill.name && is_used(state));
         // Without a state it is a person's: written, changed or taken over by one.
-        let theirs = kind == "revise"
-            && base.as_ref().is_none_or(|base| learned.is_none_or(|state| state.hash != base.hash));
+        let theirs =
+            kind == "revise" && base.as_ref().is_none_or(|base| learned.is_none_or(|state| state.hash != base.hash));
         // What one agent was taught is not said to others before a person has seen it.
         let others = kind == "revise" && learned.is_some_and(|state| state.agent != lesson.agent);
         if kind == "create"

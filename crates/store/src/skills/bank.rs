@@ -384,7 +384,8 @@ impl Store {
     pub async fn skill_claim(&self, id: i64, version: i64) -> Result<bool> {
         self.write(move |conn, _| {
             Box::pin(async move {
-                let claimed = "UPDATE skill_proposals SET state = 'taking', version = ? WHERE id = ? AND state = 'waiting'";
+                let claimed =
+                    "UPDATE skill_proposals SET state = 'taking', version = ? WHERE id = ? AND state = 'waiting'";
                 let done = sqlx::query(claimed).bind(version).bind(id).execute(conn).await?;
                 Ok(done.rows_affected() == 1)
             })

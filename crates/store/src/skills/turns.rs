@@ -355,11 +355,7 @@ pub(super) async fn pass(conn: &mut SqliteConnection, session: &str, through: u3
     let pass = "UPDATE skill_turns SET looked = 1 WHERE session = ?1 AND turn_no <= ?2 AND looked = 0
                   AND ((SELECT ended FROM sessions WHERE id = ?1) IS NOT NULL
                        OR turn_no < (SELECT max(turn_no) FROM skill_turns WHERE session = ?1))";
-    sqlx::query(pass)
-        .bind(session)
-        .bind(through)
-        .execute(conn)
-        .await?;
+    sqlx::query(pass).bind(session).bind(through).execute(conn).await?;
     Ok(())
 }
 
