@@ -204,10 +204,11 @@ pub(super) async fn search(
     State(core): State<Core>,
     Body(search): Body<SkillSearch>,
 ) -> Result<Json<SkillPreview>, Problem> {
+    let words = dialect::user_words(&search.text).into_owned();
+    let question = core.question_vector(&words).await;
     blocking(move || {
-        let words = dialect::user_words(&search.text);
         let budget = core.config().skills.max_injected_tokens;
-        let hits = core.find_skills(&words, search.agent.as_deref());
+        let hits = core.find_skills(&words, search.agent.as_deref(), question.as_ref());
         let block = skills::render(&hits, budget, dialect::estimate_tokens);
         let mut found: Vec<SkillHit> = block
             .used
