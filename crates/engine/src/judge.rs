@@ -1,7 +1,6 @@
 //! The judge in a running service: before a learned skill that its turns have proven is promoted, past turns that had to do
-//! without it are answered again, with it and without, and the judge (`rl.prm_*`) says which answer it likes better, one turn
-//! between two rounds of learning. Bounded by turns for each skill and by tokens for each day; nothing here is waited for by
-//! an agent.
+//! without it are answered again, with it and without, and the judge (`rl.prm_*`) says which answer it likes better. Bounded by
+//! turns for each skill and by tokens for each day; neither an agent nor learning waits for it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,16 +13,19 @@ use serde_json::json;
 use skills::replay::{Case, Judged, judged, liked};
 use skills::workshop::Workshop;
 use store::{Lease, SkillState};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::core::sentence;
-use crate::evolve::{Failed, Tools, blocking, tell};
+use crate::evolve::{Failed, NoAnswer, Tools, blocking, tell};
 
 /// How long after a failure nobody is asked.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a skill that is compared is held for that, from each question on: longer than an answer may take.
 const LEASE_MS: i64 = 25 * 60 * 1000;
+/// Its name.
+const LEASE: &str = "skill_replay";
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// Asks the judge's model; whether for a JSON object. Its words.
@@ -91,13 +93,20 @@ pub(crate) struct Standing {
 pub(crate) struct Judge {
     habits: ArcSwap<Habits>,
     standing: ArcSwap<Standing>,
+    /// Skills may wait for it.
+    wake: Notify,
 }
 
 impl Judge {
     pub(crate) fn new(config: &Config) -> Self {
         let habits = Habits::of(config);
         let standing = Standing { model: habits.model.clone(), trouble: habits.missing.clone() };
-        Self { habits: ArcSwap::from_pointee(habits), standing: ArcSwap::from_pointee(standing) }
+        Self { habits: ArcSwap::from_pointee(habits), standing: ArcSwap::from_pointee(standing), wake: Notify::new() }
+    }
+
+    /// Skills may wait for it.
+    pub(crate) fn wake(&self) {
+        self.wake.notify_one();
     }
 
     /// What the settings alone say.
@@ -130,6 +139,30 @@ impl Judge {
     }
 }
 
+/// Compares what waits for it, until the service ends.
+pub(crate) async fn work(tools: Tools) {
+    let (ending, evolution) = (tools.ending.clone(), Arc::clone(&tools.evolution));
+    let holder = format!("{}-{:08x}", std::process::id(), tools.clock.random() & 0xffff_ffff);
+    // One service has this home: whoever held these is gone.
+    if let Err(error) = evolution.workshop().store().free_leases(LEASE).await {
+        tracing::warn!(%error, "skills that were compared when the last run ended wait a while");
+    }
+    let begun = HashMap::new();
+    let mut bench = Bench { tools, holder, habits: Habits::default(), failing: false, rest_until: None, begun };
+    loop {
+        tokio::select! {
+            biased;
+            () = ending.cancelled() => return,
+            () = evolution.judge.wake.notified() => {}
+        }
+        tokio::select! {
+            biased;
+            () = ending.cancelled() => return,
+            () = bench.round() => {}
+        }
+    }
+}
+
 /// A comparison that is under way.
 #[derive(Debug, Default)]
 struct Begun {
@@ -144,17 +177,20 @@ impl Begun {
     }
 }
 
-/// Where comparisons stand, between two rounds.
-#[derive(Debug, Default)]
-pub(crate) struct Bench {
+/// Where comparisons stand.
+struct Bench {
+    tools: Tools,
+    holder: String,
     /// The settings they were begun under.
     habits: Habits,
+    /// The last round failed; told once.
+    failing: bool,
     rest_until: Option<Instant>,
     /// By name and hash of the text.
     begun: HashMap<(String, String), Begun>,
 }
 
-/// What came of a round.
+/// What came of a step.
 enum Step {
     /// A turn was compared, or the verdict is in.
     On,
@@ -165,10 +201,22 @@ enum Step {
 }
 
 impl Bench {
-    /// Compares one past turn of the first skill that waits for it. More to do wakes the worker.
-    pub(crate) async fn sit(&mut self, tools: &Tools, holder: &str, workshop: &Workshop) -> Result<(), Failed> {
-        let judge = &tools.evolution.judge;
-        let habits = Habits::clone(&judge.habits.load());
+    async fn round(&mut self) {
+        let done = self.sit().await;
+        match done {
+            Ok(()) => self.failing = false,
+            Err(error) => {
+                if !std::mem::replace(&mut self.failing, true) {
+                    tracing::warn!(%error, "answers cannot be compared at the moment");
+                }
+            }
+        }
+    }
+
+    /// Compares one past turn of the first skill that waits for it; more to do wakes it again.
+    async fn sit(&mut self) -> Result<(), Failed> {
+        let workshop = self.tools.evolution.workshop();
+        let habits = Habits::clone(&self.tools.evolution.judge.habits.load());
         if habits != self.habits {
             self.rest_until = None;
             if habits.asked != self.habits.asked {
@@ -185,31 +233,32 @@ impl Bench {
         let awaiting = blocking(async move { room.awaiting_replay().await }).await?;
         self.begun.retain(|(name, hash), _| awaiting.iter().any(|s| s.name == *name && s.hash == *hash));
         for state in awaiting {
-            let step = match self.compare(tools, holder, workshop, &state, &habits, &model).await {
+            let step = match self.compare(&workshop, &state, &habits, &model).await {
                 Ok(step) => step,
-                Err(Failed::There(said)) => Step::Wait(sentence(&said)),
+                Err(Failed::There(no)) => Step::Wait(sentence(&no.said)),
                 Err(failed) => return Err(failed),
             };
             match step {
                 Step::On => {
-                    self.stand(judge, &habits, None);
-                    tools.evolution.changed();
+                    self.stand(&habits, None);
+                    self.tools.evolution.judge.wake();
                     return Ok(());
                 }
                 Step::Left => {}
                 Step::Wait(why) => {
                     self.rest_until = Some(Instant::now() + PATIENCE);
-                    self.stand(judge, &habits, Some(why));
+                    self.stand(&habits, Some(why));
                     return Ok(());
                 }
             }
         }
-        self.stand(judge, &habits, None);
+        self.stand(&habits, None);
         Ok(())
     }
 
     /// What was found under settings that no longer hold is not told.
-    fn stand(&self, judge: &Judge, habits: &Habits, trouble: Option<String>) {
+    fn stand(&self, habits: &Habits, trouble: Option<String>) {
+        let judge = &self.tools.evolution.judge;
         if **judge.habits.load() == *habits {
             judge.stand(habits.model.clone(), trouble);
         }
@@ -217,8 +266,6 @@ impl Bench {
 
     async fn compare(
         &mut self,
-        tools: &Tools,
-        holder: &str,
         workshop: &Workshop,
         state: &SkillState,
         habits: &Habits,
@@ -230,7 +277,7 @@ impl Bench {
         let done = self.begun.get(&key).map_or(&[][..], |begun| &begun.verdicts);
         cases.retain(|case| done.iter().all(|(turn, _)| *turn != case.turn));
         cases.truncate(most.saturating_sub(done.len()));
-        let now_ms = tools.clock.now_ms();
+        let now_ms = self.tools.clock.now_ms();
         // A turn that a day's tokens cannot pay for is left out; if they pay for none, somebody has to know.
         let dear = cases.first().filter(|_| done.is_empty()).map(Case::least_tokens);
         cases.retain(|case| case.least_tokens() <= habits.daily_tokens);
@@ -240,7 +287,7 @@ impl Bench {
                     "Comparing one answer with {} to one without takes {tokens} tokens at least, and skills.replay_daily_tokens allows {}.",
                     state.name, habits.daily_tokens
                 ))),
-                None => self.record(tools, workshop, state, model, &key).await,
+                None => self.record(workshop, state, model, &key).await,
             };
         };
         let used = workshop.store().skill_replay_tokens(now_ms - DAY_MS).await.map_err(|error| here(&error))?;
@@ -252,9 +299,9 @@ impl Bench {
                 habits.daily_tokens, state.name
             )));
         }
-        let lease = workshop.store().take_lease("skill_replay", &state.name, holder, now_ms, now_ms + LEASE_MS).await;
+        let lease = workshop.store().take_lease(LEASE, &state.name, &self.holder, now_ms, now_ms + LEASE_MS).await;
         let Some(lease) = lease.map_err(|error| here(&error))? else { return Ok(Step::Left) };
-        let mut asking = Asking { tools, workshop, lease, spent: Vec::new(), asked: habits.asked };
+        let mut asking = Asking { tools: &self.tools, workshop, lease, spent: Vec::new(), asked: habits.asked };
         let verdict = asking.case(case).await;
         let Asking { lease, spent, .. } = asking;
         let _ = workshop.store().release_lease(&lease).await;
@@ -267,7 +314,6 @@ impl Bench {
 
     async fn record(
         &mut self,
-        tools: &Tools,
         workshop: &Workshop,
         state: &SkillState,
         model: &str,
@@ -278,14 +324,15 @@ impl Bench {
             .begun
             .get(key)
             .map_or_else(Default::default, |begun| (begun.verdicts.clone(), begun.tokens_since(i64::MIN)));
-        let (room, of, by, now_ms) = (workshop.clone(), state.clone(), model.to_owned(), tools.clock.now_ms());
+        let (room, of, by, now_ms) = (workshop.clone(), state.clone(), model.to_owned(), self.tools.clock.now_ms());
         let (replay, moved) = blocking(async move { room.replayed(&of, &verdicts, &by, tokens, now_ms).await }).await?;
         self.begun.remove(key);
         let (better, worse, same) = (replay.better, replay.worse, replay.same);
         tracing::info!(skill = state.name, better, worse, same, tokens, "answers with a learned skill were compared");
         let told = json!({ "skill": state.name, "better": better, "worse": worse, "same": same, "tokens": tokens });
-        tools.bus.keep("skill_replayed", told);
-        tell(&tools.bus, &moved);
+        self.tools.bus.keep("skill_replayed", told);
+        tell(&self.tools.bus, &moved);
+        self.tools.evolution.changed();
         Ok(Step::On)
     }
 }
@@ -326,7 +373,8 @@ impl Asking<'_> {
         };
         self.lease = held;
         let tokens = dialect::estimate_tokens(&question);
-        let answer = (self.tools.judge)(question, json).await.map_err(Failed::There)?;
+        let answer = (self.tools.judge)(question, json).await;
+        let answer = answer.map_err(|said| Failed::There(NoAnswer { said, for_good: false }))?;
         self.spent.push((now_ms, u64::from(tokens) + u64::from(dialect::estimate_tokens(&answer))));
         Ok(Some(answer))
     }

@@ -96,11 +96,12 @@ impl Core {
             let (verb, remove) =
                 if restore.is_some() { ("Replaced", vec![]) } else { ("Added", vec![skill.name.clone()]) };
             let back = Back::Skills { remove, restore: restore.into_iter().collect() };
-            return self.note(format!("{verb} {}.", skill.name), vec![skill.name], Some(back));
+            let message = format!("{verb} {}.{}", skill.name, dangers(&skill));
+            return self.note(message, vec![skill.name], Some(back));
         };
-        library.rewrite(name, text, now).map_err(|e| problem(&e))?;
+        let skill = library.rewrite(name, text, now).map_err(|e| problem(&e))?;
         let back = self.newest_trash(name).map(|restore| Back::Text { restore });
-        self.note(format!("Changed {name}."), vec![name.to_owned()], back)
+        self.note(format!("Changed {name}.{}", dangers(&skill)), vec![name.to_owned()], back)
     }
 
     /// Moves a skill to the trash.
@@ -240,6 +241,13 @@ impl Core {
     }
 }
 
+/// What a person should know about a text of theirs that was taken all the same.
+fn dangers(skill: &skills::Skill) -> String {
+    let lints = skills::lint(skill, &skills::Against::default());
+    let dangerous = lints.iter().filter(|lint| lint.flaw.is_dangerous());
+    dangerous.map(|lint| format!(" Look at it again: {}.", lint.message)).collect()
+}
+
 pub(crate) fn problem(error: &skills::Error) -> Problem {
     let text = sentence(error);
     match error {
@@ -249,6 +257,7 @@ pub(crate) fn problem(error: &skills::Error) -> Problem {
         skills::Error::Exists { .. } => {
             Problem::new(Code::Conflict, text).hint("Replace it with --replace; the old one can be brought back.")
         }
+        skills::Error::Changed { .. } => Problem::new(Code::Conflict, text).hint("Look at it, and try again."),
         skills::Error::Invalid { .. } | skills::Error::Import { .. } => Problem::invalid(text),
         skills::Error::Io { source, .. } => crate::api::problem::io(text.trim_end_matches('.'), source),
     }

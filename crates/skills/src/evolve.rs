@@ -10,7 +10,7 @@ pub use edits::{Edit, revised};
 pub(crate) use prompt::part;
 pub use prompt::{PROMPT_TOKENS, repair};
 pub(crate) use reply::without_thinking;
-pub use reply::{Learned, Misread, read};
+pub use reply::{Learned, Misread, read, schema};
 pub use source::{Source, source};
 
 use crate::signals::{Reaction, is_wish};
@@ -123,7 +123,7 @@ pub struct Said {
 }
 
 impl Said {
-    /// The words of the user and of the model: what addresses and commands may come from.
+    /// The words of the user and of the model: what addresses and commands may come from, but for what only tools gave.
     pub fn spoken(&self) -> String {
         [self.user.join("\n"), self.assistant.join("\n")].join("\n")
     }

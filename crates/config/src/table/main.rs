@@ -173,8 +173,8 @@ section! {
         evolution_every_n_turns: i64 = 10, int(-1, 10_000), Live;
         /// Whether every learned skill waits for your yes. What comes from tools or imports always does.
         review: bool = false, Bool, Live;
-        /// The share of turns in which a learned skill is left out to see what it does; 0 = it is never measured and stays
-        /// on trial.
+        /// The share of conversations in which a learned skill is left out to see what it does; 0 = it is never measured and
+        /// stays on trial.
         control_share: f64 = 0.2, num(0.0, 0.5), Live;
         /// Learned skills that one agent may have; of more, the least useful goes.
         max_learned: u32 = 50, int(1, 10_000), Live;
