@@ -2284,6 +2284,16 @@ export interface components {
              */
             control_wins: number;
             /**
+             * Format: int32
+             * @description Of all uses, those for which a lot was drawn: only these are compared with turns without it.
+             */
+            drawn: number;
+            /**
+             * Format: int32
+             * @description Of them, the good ones.
+             */
+            drawn_wins: number;
+            /**
              * Format: double
              * @description The difference it makes to the share of good turns, −1 to 1; absent until there are turns on both sides.
              */
@@ -2324,7 +2334,7 @@ export interface components {
             tokens: number;
             /**
              * Format: int32
-             * @description Turns that had it.
+             * @description Turns that had it, those included that were given it without a lot being drawn.
              */
             uses: number;
             /** @description `open`, `helps`, `harms` or `no_use`. */

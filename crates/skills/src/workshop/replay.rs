@@ -28,7 +28,7 @@ impl Workshop {
         if self.rules.replay_turns == 0 {
             return Ok(Some(self.promote(state, helps, now_ms).await?));
         }
-        let reason = match self.latest_replay(state).await? {
+        let reason = match self.latest_replay(&state.name, &state.hash).await? {
             None if state.reason.ends_with(WAITS) => return Ok(None),
             None => format!("{helps}{WAITS}"),
             Some(of) if of.better >= of.worse => {
@@ -45,8 +45,14 @@ impl Workshop {
         Ok(None)
     }
 
-    async fn latest_replay(&self, state: &SkillState) -> Result<Option<SkillReplay>> {
-        Ok(self.store.skill_replays(&state.name, Some(&state.hash)).await?.into_iter().next())
+    async fn latest_replay(&self, name: &str, hash: &str) -> Result<Option<SkillReplay>> {
+        Ok(self.store.skill_replays(name, Some(hash)).await?.into_iter().next())
+    }
+
+    /// Whether nothing but evidence stands between a text and its promotion.
+    pub(super) async fn passes(&self, name: &str, hash: &str) -> Result<bool> {
+        Ok(self.rules.replay_turns == 0
+            || self.latest_replay(name, hash).await?.is_some_and(|of| of.better >= of.worse))
     }
 
     /// Skills on trial that can be compared now: those that wait for it, and those that were held back and have been in
@@ -58,7 +64,7 @@ impl Workshop {
         }
         for state in self.store.skill_states().await?.into_iter().filter(waits) {
             let known = self.measured(&state.name, Some(&state.hash), None).await?;
-            let due = match self.latest_replay(&state).await? {
+            let due = match self.latest_replay(&state.name, &state.hash).await? {
                 None => true,
                 Some(of) => of.worse > of.better && known.evidence.turns() >= of.exposures.saturating_mul(2),
             };

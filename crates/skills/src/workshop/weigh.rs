@@ -116,7 +116,8 @@ impl Workshop {
                 return Ok(Moved { name: state.name.clone(), state: "user".into(), reason });
             }
             let known = self.measured(&state.name, Some(&parent.hash), None).await?;
-            let standing = if known.verdict == Verdict::Helps { "active" } else { "trial" };
+            let proven = known.verdict == Verdict::Helps && self.passes(&state.name, &parent.hash).await?;
+            let standing = if proven { "active" } else { "trial" };
             let back = SkillState {
                 state: standing.into(),
                 version: parent.id,
