@@ -349,3 +349,41 @@ async fn a_provider_that_is_set_up_later_is_asked_at_once() {
     until("learning is on", || async { (product.json(&["status"]).await["learning"]["on"] == true).then_some(()) })
         .await;
 }
+
+#[rstest]
+#[case::by_header("x-agent-id", ["mail", "research"])]
+#[case::by_key("x-metaclaw-key", ["key-of-mail", "key-of-research"])]
+#[tokio::test]
+async fn what_one_agent_was_taught_stays_with_it(#[case] header: &str, #[case] values: [&str; 2]) {
+    let provider = Provider::start().await;
+    plays(&provider, &good());
+    let keys = json!({"mail": "key-of-mail", "research": "key-of-research"});
+    let product = learning(&provider, &json!({"skills": {"control_share": 0.0}, "proxy": {"agent_keys": keys}})).await;
+    let [mail, research] = values.map(|value| product.agent().with_header(header, value));
+    corrected(&mail, "s1").await;
+    on_trial(&product, NAME).await;
+    for (agent, expected) in [(&mail, true), (&research, false)] {
+        Chat::new(Api::Chat).user("Make a zebra list that has zebra dates.").send(agent).await;
+        assert_eq!(provider.last().text().contains(NAME), expected, "{header}");
+    }
+    let sent = |seen: &Seen| seen.text().contains("key-of-") || format!("{:?}", seen.head).contains("key-of-");
+    assert!(!provider.seen().iter().any(|seen| sent(seen)), "an agent's key went to the provider");
+}
+
+#[tokio::test]
+async fn a_session_that_the_provider_refuses_does_not_keep_others_from_teaching() {
+    let provider = Provider::start().await;
+    provider.script(|seen| {
+        let asked = asks_for_a_skill(seen);
+        if asked && seen.text().contains("forbidden zebras") {
+            return Some(Reply::json(400, &json!({"error": {"message": "content filter"}})));
+        }
+        asked.then(|| Reply::text(&good()))
+    });
+    let product = learning(&provider, &json!({})).await;
+    let agent = product.agent().with_header("x-session-id", "bad").with_header("x-turn-type", "main");
+    let chat = Chat::new(Api::Chat).user("List the forbidden zebras.").send(&agent).await;
+    chat.user("No, that's wrong.").send(&agent.with_header("x-session-done", "true")).await;
+    corrected(&product.agent(), "good").await;
+    on_trial(&product, NAME).await;
+}
