@@ -301,6 +301,9 @@ async fn a_person_evolves_reads_decides_and_takes_back_by_hand() {
     assert!(diff["diff"].is_string(), "{diff}");
     let effect = product.json(&["skills", "effect", NAME]).await;
     assert_eq!((&effect["verdict"], &effect["uses"]), (&json!("open"), &json!(0)));
+    // `undo` does not take back something else instead.
+    let undo = product.cli(&["skills", "undo"]).await;
+    assert!(undo.code != 0 && undo.all().contains(&format!("metaclaw skills revert {NAME}")), "{}", undo.all());
     let reverted = product.json(&["skills", "revert", NAME]).await;
     assert_eq!(reverted["moved"][0]["state"], "retired", "{reverted}");
     assert!(!product.home().join("skills").join(NAME).exists());
