@@ -385,8 +385,8 @@ struct Learner {
     /// The settings for which it was looked whether there is a model, and when.
     looked: Option<(Habits, Result<String, String>, Instant)>,
     rest_until: Option<Instant>,
-    /// Sessions that the model could not be asked about, though it can be asked: how often.
-    troubled: HashMap<String, u32>,
+    /// Sessions that the model was not to be asked about: how often, and when it is tried again.
+    troubled: HashMap<String, (u32, Instant)>,
 }
 
 impl Learner {
@@ -420,10 +420,11 @@ impl Learner {
             return Ok(());
         }
         let due = workshop.store().skill_due(habits.every, SESSIONS).await;
-        let mut due = due.map_err(|error| Failed::Here(error.to_string()))?;
-        // One that makes trouble does not keep others waiting.
-        due.sort_by_key(|due| self.troubled.get(&due.session).copied().unwrap_or(0));
-        for due in due {
+        for due in due.map_err(|error| Failed::Here(error.to_string()))? {
+            // One that makes trouble does not keep others waiting.
+            if self.troubled.get(&due.session).is_some_and(|(_, again)| Instant::now() < *again) {
+                continue;
+            }
             let trigger = if due.ended { Trigger::End } else { Trigger::Turns };
             let now_ms = self.tools.clock.now_ms();
             let lease = workshop
@@ -468,11 +469,11 @@ impl Learner {
         model: &str,
         said: &str,
     ) -> Result<(), Failed> {
-        let times = self.troubled.entry(due.session.clone()).or_insert(0);
+        let (times, again) = self.troubled.entry(due.session.clone()).or_insert((0, Instant::now()));
         *times += 1;
+        *again = Instant::now() + PATIENCE;
         tracing::info!(session = due.session, times = *times, said, "a session could not be looked through");
         if *times < TRIES {
-            self.rest_until = Some(Instant::now() + PATIENCE);
             return Ok(());
         }
         self.troubled.remove(&due.session);

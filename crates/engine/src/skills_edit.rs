@@ -23,6 +23,8 @@ enum Back {
     Skills { remove: Vec<String>, restore: Vec<String> },
     /// Switch a skill the other way.
     Switch { name: String, on: bool },
+    /// By a command of its own, since it decides over more than files.
+    Command { command: String },
 }
 
 /// A change as the log keeps it.
@@ -136,6 +138,13 @@ impl Core {
         let Some(last) = entries.iter().rposition(|entry| entry.back.is_some()) else {
             return Err(Problem::not_found("There is no change of the skills to take back."));
         };
+        if let Some(Back::Command { command }) = &entries[last].back {
+            let hint = format!("Take it back with: {command}. Say `undo` again for the change before it.");
+            let message = format!("The last change was: {}", entries[last].message);
+            entries[last].back = None;
+            self.write_entries(&entries)?;
+            return Err(Problem::new(Code::Conflict, message).hint(hint));
+        }
         let (library, now) = (self.library(), self.clock().now_ms());
         let mut gone = Vec::new();
         let mut step = |done: Result<(), skills::Error>| match done {
@@ -159,7 +168,7 @@ impl Core {
             Some(Back::Switch { name, on }) => {
                 step(if on { library.enable(&name) } else { library.disable(&name) }.map(|_| ()))?;
             }
-            None => {}
+            Some(Back::Command { .. }) | None => {}
         }
         let mut message = format!("Taken back: {}", entries[last].message);
         if !gone.is_empty() {
@@ -181,6 +190,12 @@ impl Core {
             undo: entry.back.is_some(),
         };
         Ok(self.entries()?.into_iter().rev().take(limit).map(shown).collect())
+    }
+
+    /// Writes down a decision over a learned skill, and what takes it back.
+    pub(crate) fn note_decision(&self, message: String, name: &str, command: Option<String>) -> Result<(), Problem> {
+        let back = command.map(|command| Back::Command { command });
+        self.note(message, vec![name.to_owned()], back).map(|_| ())
     }
 
     fn newest_trash(&self, name: &str) -> Option<String> {
