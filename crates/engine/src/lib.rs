@@ -18,6 +18,7 @@ pub mod lock;
 pub mod logs;
 mod meanings;
 mod memory_import;
+mod memory_meaning;
 mod port;
 mod provider;
 mod redact;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use config::{Config, Home, RetrievalMode};
 use embed::{Embedder, Local, LocalOptions, Remote, RemoteOptions, Side, Vector};
+use proxy::SkillsBy;
 use serde_json::json;
 use skills::{Library, Meanings, Texts, small_talk};
 use tokio::sync::{Notify, broadcast};
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::ByMeaning;
 use crate::bus::{Bus, Event};
 use crate::core::sentence;
+use crate::memory_meaning;
 
 /// How long a model that failed is left alone.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,7 +31,8 @@ const FORM: &str = "metaclaw vectors 1";
 /// What is wanted of it. Not `Debug`: it holds a key.
 #[derive(Clone, PartialEq)]
 struct Wish {
-    words: bool,
+    skills_by: Option<SkillsBy>,
+    memories: bool,
     patience: Duration,
     source: Source,
 }
@@ -42,12 +45,13 @@ enum Source {
 
 impl Wish {
     fn of(config: &Config, home: &Home) -> Option<Self> {
-        let words = match config.skills.retrieval_mode {
-            RetrievalMode::Template => return None,
-            RetrievalMode::Hybrid => true,
-            RetrievalMode::Embedding => false,
+        let skills_by = match config.skills.retrieval_mode {
+            RetrievalMode::Hybrid if config.skills.enabled => Some(SkillsBy::Both),
+            RetrievalMode::Embedding if config.skills.enabled => Some(SkillsBy::Meaning),
+            _ => None,
         };
-        if !config.skills.enabled {
+        let memories = memory_meaning::is_wanted(config, home);
+        if skills_by.is_none() && !memories {
             return None;
         }
         let of = &config.embedding;
@@ -64,12 +68,12 @@ impl Wish {
                 model: of.api_model.clone(),
             }
         };
-        Some(Self { words, patience: Duration::from_millis(u64::from(of.patience_ms)), source })
+        Some(Self { skills_by, memories, patience: Duration::from_millis(u64::from(of.patience_ms)), source })
     }
 }
 
 /// Where the local model is: a folder of its own, or one of that name beside the built-in models.
-fn folder(config: &Config, home: &Home) -> PathBuf {
+pub(crate) fn folder(config: &Config, home: &Home) -> PathBuf {
     let model = &config.embedding.model;
     if model.contains(['/', '\\']) { home.resolve(model) } else { home.resolve(&config.builtin.dir).join(model) }
 }
@@ -79,6 +83,8 @@ pub(crate) struct MeaningRoom {
     /// What the agent port asks.
     pub(crate) meaning: Arc<ArcSwapOption<proxy::Meaning>>,
     wish: Mutex<Option<Wish>>,
+    /// There is a model, or none any more.
+    pub(crate) ready: Notify,
     wake: Notify,
     home: Home,
     state: ArcSwap<ByMeaning>,
@@ -89,6 +95,7 @@ impl MeaningRoom {
         let room = Self {
             meaning: Arc::default(),
             wish: Mutex::default(),
+            ready: Notify::new(),
             wake: Notify::new(),
             home: home.clone(),
             state: ArcSwap::default(),
@@ -142,10 +149,11 @@ pub(crate) async fn work(
                         RemoteOptions { base: base.clone(), key: key.clone(), model: model.clone() },
                     )),
                 };
-                let meaning = Arc::new(proxy::Meaning::new(embedder, wish.words, wish.patience));
+                let meaning = Arc::new(proxy::Meaning::new(embedder, wish.skills_by, wish.memories, wish.patience));
                 (wish, meaning)
             });
             room.meaning.store(None);
+            room.ready.notify_one();
         }
         let Some((_, meaning)) = &at_hand else {
             room.state.store(Arc::default());
@@ -161,6 +169,7 @@ pub(crate) async fn work(
         let again = match made {
             Ok(()) => {
                 room.meaning.store(Some(Arc::clone(meaning)));
+                room.ready.notify_one();
                 None
             }
             Err(why) => {
@@ -171,6 +180,7 @@ pub(crate) async fn work(
                 }
                 room.state.store(Arc::new(ByMeaning { reason: Some(why), ..ByMeaning::clone(&before) }));
                 room.meaning.store(None);
+                room.ready.notify_one();
                 Some(PATIENCE)
             }
         };
@@ -203,6 +213,10 @@ async fn moved(events: &mut broadcast::Receiver<Event>) {
 
 /// Makes the vectors that are missing.
 async fn make(room: &MeaningRoom, library: &Library, meaning: &proxy::Meaning) -> Result<(), String> {
+    if meaning.skills_by.is_none() {
+        room.state.store(Arc::default());
+        return Ok(());
+    }
     let bank = library.snapshot();
     let name = meaning.embedder.name();
     let of = u32::try_from(bank.len()).unwrap_or(u32::MAX);
