@@ -52,6 +52,9 @@ async fn a_skill_that_shares_no_word_with_the_question_is_found() {
     assert!(turn.to_string().contains("harbour-office"), "{turn}");
     let sent = provider.seen().into_iter().rfind(|seen| seen.head.target.ends_with("/completions"));
     assert!(sent.is_some_and(|seen| seen.text().contains(MARK)));
+    // A person who asks what a turn would get is told the same.
+    let told = product.cli(&["skills", "search", "where can my vessel stay tonight"]).await;
+    assert!(told.all().contains("harbour-office"), "{}", told.all());
     Chat::new(Api::Chat).user("I slept badly").send(&product.agent()).await;
     let talk = product.turns().await.into_iter().find(|turn| !turn.to_string().contains("harbour-office"));
     assert!(talk.is_some(), "small talk was given the skill");
@@ -93,4 +96,36 @@ async fn without_a_model_words_count_and_the_reason_is_told() {
     assert!(product.cli(&["status"]).await.all().contains("by meaning"), "status hides it");
     Chat::new(Api::Chat).user("a letter to the harbour office about a berth").send(&product.agent()).await;
     assert!(product.turns().await.remove(0).to_string().contains("harbour-office"));
+}
+
+#[tokio::test]
+async fn a_model_that_can_be_fetched_is_named_with_the_way_to_it() {
+    let provider = Provider::start().await;
+    let product = product(&provider, &json!({"embedding": {"api_base": null, "model": "multilingual-e5-small"}})).await;
+    let reason =
+        until("the reason is told", || async { by_meaning(&product).await["reason"].as_str().map(str::to_owned) })
+            .await;
+    assert!(reason.contains("metaclaw models fetch multilingual-e5-small"), "{reason}");
+    let models = product.json(&["models", "list"]).await;
+    let offers = models["offers"].as_array().unwrap();
+    let offer = offers.iter().find(|offer| offer["id"] == "multilingual-e5-small").unwrap();
+    assert_eq!((&offer["purpose"], &offer["licence"]), (&json!("search"), &json!("MIT")));
+    // Nobody who did not say yes has anything fetched.
+    let refused = product.cli(&["models", "fetch", "multilingual-e5-small"]).await;
+    assert!(refused.code != 0 && refused.all().contains("488 MB"), "{}", refused.all());
+}
+
+#[tokio::test]
+async fn a_text_that_is_gone_leaves_no_vector_behind() {
+    let provider = Provider::start().await;
+    provider.script(|seen| seen.head.target.ends_with("/embeddings").then(|| answer(&seen.json())));
+    let product = product(&provider, &json!({})).await;
+    until("all skills have vectors", || async { (by_meaning(&product).await["on"] == true).then_some(()) }).await;
+    let cache = product.home().join("cache/skill-vectors");
+    let before = std::fs::metadata(&cache).unwrap().len();
+    assert_eq!(product.cli(&["skills", "remove", "harbour-office"]).await.code, 0);
+    until("its vectors are gone", || async {
+        std::fs::metadata(&cache).is_ok_and(|meta| meta.len() < before).then_some(())
+    })
+    .await;
 }

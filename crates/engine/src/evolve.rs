@@ -1,7 +1,7 @@
 //! Learning skills in a running service: reads finished turns behind the requests, settles what came of them, moves skills to
 //! where the evidence puts them, and asks the configured model what a session teaches. Nothing here is waited for by an agent.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,15 +30,28 @@ const YIELD: Duration = Duration::from_millis(10);
 const LOOK: Duration = Duration::from_secs(60);
 /// How long after a failure nobody is asked.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a session that is being looked through is held for that.
-const LEASE_MS: i64 = 5 * 60 * 1000;
+/// How long a session that is being looked through is held for that: the model is asked twice at most.
+const LEASE_MS: i64 = 25 * 60 * 1000;
+/// Its name.
+const LEASE: &str = "skill_evolution";
+/// How often a session is tried that the model cannot be asked about.
+const TRIES: u32 = 3;
 /// Sessions that are looked through in one round.
 const SESSIONS: u32 = 8;
 
-/// Asks the model that writes skills; its words, and its name.
-pub(crate) type AskEvolver = Arc<dyn Fn(String) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
+/// Why the model that writes skills gave no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NoAnswer {
+    /// As a sentence.
+    pub(crate) said: String,
+    /// It is about this question (too long, not allowed), and asking it again later changes nothing.
+    pub(crate) for_good: bool,
+}
+
+/// Asks the model that writes skills; its words.
+pub(crate) type AskEvolver = Arc<dyn Fn(String) -> BoxFuture<'static, Result<String, NoAnswer>> + Send + Sync>;
 /// Looks whether there is such a model, and names it.
-pub(crate) type LookForEvolver = Box<dyn Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
+pub(crate) type LookForEvolver = Arc<dyn Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
 /// When conversations are looked through.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,6 +102,8 @@ pub(crate) struct Evolution {
     standing: ArcSwap<Standing>,
     /// Something is to be looked at: a setting, a decision by hand, a changed file.
     wake: Notify,
+    /// Sessions may be due.
+    due: Notify,
 }
 
 /// How skills are learned, from the configuration.
@@ -111,6 +126,7 @@ impl Evolution {
             standing: ArcSwap::from_pointee(Standing { wanted: habits.enabled, ..Standing::default() }),
             habits: ArcSwap::from_pointee(habits),
             wake: Notify::new(),
+            due: Notify::new(),
         }
     }
 
@@ -196,8 +212,8 @@ async fn check(workshop: &Workshop, lesson: &skills::evolve::Lesson, answer: &st
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Failed {
     /// The model gave no answer.
-    #[error("{0}")]
-    There(String),
+    #[error("{}", .0.said)]
+    There(NoAnswer),
     /// The journal or the library could not be used.
     #[error("{0}")]
     Here(String),
@@ -214,7 +230,8 @@ where
     done.map_err(|error| Failed::Here(error.to_string()))?.map_err(|error| Failed::Here(error.to_string()))
 }
 
-/// What the worker works with.
+/// What both workers work with.
+#[derive(Clone)]
 pub(crate) struct Tools {
     pub(crate) evolution: Arc<Evolution>,
     pub(crate) bus: Bus,
@@ -224,11 +241,36 @@ pub(crate) struct Tools {
     pub(crate) ending: CancellationToken,
 }
 
-/// Learns until the service ends.
-pub(crate) async fn work(tools: Tools, mut heard: broadcast::Receiver<proxy::Event>) {
+/// Asks the model about sessions that are due, until the service ends. It may think for minutes, so this is apart from
+/// [`work`].
+pub(crate) async fn learn(tools: Tools) {
     let ending = tools.ending.clone();
     let holder = format!("{}-{:08x}", std::process::id(), tools.clock.random() & 0xffff_ffff);
-    let mut worker = Worker { tools, holder, failing: false, looked: None, generations: None, rest_until: None };
+    let mut learner =
+        Learner { tools, holder, failing: false, looked: None, rest_until: None, troubled: HashMap::new() };
+    let evolution = Arc::clone(&learner.tools.evolution);
+    // One service has this home: whoever held these is gone.
+    if let Err(error) = evolution.workshop().store().free_leases(LEASE).await {
+        tracing::warn!(%error, "sessions that were looked through when the last run ended wait a while");
+    }
+    loop {
+        tokio::select! {
+            biased;
+            () = ending.cancelled() => return,
+            () = evolution.due.notified() => {}
+        }
+        tokio::select! {
+            biased;
+            () = ending.cancelled() => return,
+            () = learner.round() => {}
+        }
+    }
+}
+
+/// Reads the journal, settles and weighs, until the service ends.
+pub(crate) async fn work(tools: Tools, mut heard: broadcast::Receiver<proxy::Event>) {
+    let ending = tools.ending.clone();
+    let mut worker = Worker { tools, failing: false, generations: None };
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -254,13 +296,9 @@ pub(crate) async fn work(tools: Tools, mut heard: broadcast::Receiver<proxy::Eve
 
 struct Worker {
     tools: Tools,
-    holder: String,
     /// The last round failed; told once.
     failing: bool,
-    /// The settings for which it was looked whether there is a model, and when.
-    looked: Option<(Habits, Result<String, String>, Instant)>,
     generations: Option<Arc<Generations>>,
-    rest_until: Option<Instant>,
 }
 
 impl Worker {
@@ -310,8 +348,8 @@ impl Worker {
             tell(&self.tools.bus, &moved);
             self.keep_generations(&workshop).await?;
         }
-        self.evolve(&workshop).await?;
-        self.keep_generations(&workshop).await
+        self.tools.evolution.due.notify_one();
+        Ok(())
     }
 
     /// Keeps the count, and tells that turns from before are of another set of skills.
@@ -326,6 +364,33 @@ impl Worker {
             self.generations = Some(now);
         }
         Ok(())
+    }
+}
+
+/// Asks the model that writes skills.
+struct Learner {
+    tools: Tools,
+    holder: String,
+    /// The last round failed; told once.
+    failing: bool,
+    /// The settings for which it was looked whether there is a model, and when.
+    looked: Option<(Habits, Result<String, String>, Instant)>,
+    rest_until: Option<Instant>,
+    /// Sessions that the model was not to be asked about: how often, and when it is tried again.
+    troubled: HashMap<String, (u32, Instant)>,
+}
+
+impl Learner {
+    async fn round(&mut self) {
+        let workshop = self.tools.evolution.workshop();
+        match self.evolve(&workshop).await {
+            Ok(()) => self.failing = false,
+            Err(error) => {
+                if !std::mem::replace(&mut self.failing, true) {
+                    tracing::warn!(%error, "no session can be looked through at the moment");
+                }
+            }
+        }
     }
 
     async fn evolve(&mut self, workshop: &Workshop) -> Result<(), Failed> {
@@ -347,11 +412,15 @@ impl Worker {
         }
         let due = workshop.store().skill_due(habits.every, SESSIONS).await;
         for due in due.map_err(|error| Failed::Here(error.to_string()))? {
+            // One that makes trouble does not keep others waiting.
+            if self.troubled.get(&due.session).is_some_and(|(_, again)| Instant::now() < *again) {
+                continue;
+            }
             let trigger = if due.ended { Trigger::End } else { Trigger::Turns };
             let now_ms = self.tools.clock.now_ms();
             let lease = workshop
                 .store()
-                .take_lease("skill_evolution", &due.session, &self.holder, now_ms, now_ms + LEASE_MS)
+                .take_lease(LEASE, &due.session, &self.holder, now_ms, now_ms + LEASE_MS)
                 .await
                 .map_err(|error| Failed::Here(error.to_string()))?;
             let Some(lease) = lease else { continue };
@@ -359,21 +428,64 @@ impl Worker {
             let _ = workshop.store().release_lease(&lease).await;
             match done {
                 Ok(done) => {
+                    self.troubled.remove(&due.session);
                     self.stand(Standing { wanted: true, model: Some(model.clone()), trouble: None });
                     if let Some(done) = done {
                         tell_considered(&self.tools.bus, &due.session, &done);
+                        self.tools.evolution.changed();
                     }
                 }
-                Err(Failed::There(said)) => {
+                Err(Failed::There(no)) if no.for_good => {
+                    self.leave_out(workshop, &due, trigger, &model, &no.said).await?;
+                }
+                Err(Failed::There(no)) => {
                     // The turns stay where they are; somebody is asked again later.
                     self.rest_until = Some(Instant::now() + PATIENCE);
-                    self.stand(Standing { wanted: true, model: Some(model), trouble: Some(sentence(&said)) });
+                    self.stand(Standing { wanted: true, model: Some(model), trouble: Some(sentence(&no.said)) });
                     return Ok(());
                 }
                 Err(failed) => return Err(failed),
             }
         }
         self.stand(Standing { wanted: true, model: Some(model), trouble: None });
+        Ok(())
+    }
+
+    /// The model cannot be asked about this session. After some times it is passed, and that is written down.
+    async fn leave_out(
+        &mut self,
+        workshop: &Workshop,
+        due: &DueSession,
+        trigger: Trigger,
+        model: &str,
+        said: &str,
+    ) -> Result<(), Failed> {
+        let (times, again) = self.troubled.entry(due.session.clone()).or_insert((0, Instant::now()));
+        *times += 1;
+        *again = Instant::now() + PATIENCE;
+        tracing::info!(session = due.session, times = *times, said, "a session could not be looked through");
+        if *times < TRIES {
+            return Ok(());
+        }
+        self.troubled.remove(&due.session);
+        let failed = store::SkillEvolution {
+            at_ms: self.tools.clock.now_ms(),
+            session: due.session.clone(),
+            agent: due.agent.clone(),
+            trigger: trigger.as_str().to_owned(),
+            first_turn: due.first,
+            last_turn: due.last,
+            model: model.to_owned(),
+            outcome: "failed".to_owned(),
+            note: sentence(&said),
+            ..store::SkillEvolution::default()
+        };
+        let written = workshop.store().skill_evolved(failed, Vec::new()).await;
+        written.map_err(|error| Failed::Here(error.to_string()))?;
+        self.tools.bus.keep(
+            "skill_evolved",
+            json!({ "session": due.session, "outcome": "failed", "note": sentence(&said), "proposals": [], "waiting": [] }),
+        );
         Ok(())
     }
 

@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 use crate::api::ByMeaning;
 use crate::bus::Bus;
 use crate::core::sentence;
-use crate::meanings::{MeaningRoom, folder};
+use crate::local::search_model;
+use crate::meanings::MeaningRoom;
 use crate::remember::{Memories, blocking};
 
 /// Texts of one round.
@@ -35,15 +36,21 @@ pub(crate) fn is_wanted(config: &Config, home: &Home) -> bool {
 
 /// Why `auto` finds memories by their words.
 fn missing(config: &Config, home: &Home) -> Option<String> {
-    let folder = folder(config, home);
+    let folder = search_model(home, config);
     if !config.embedding.api_base.is_empty() {
         return Some(
             "What is remembered is not sent to an endpoint unless memory.retrieval_mode is hybrid or embedding."
                 .to_owned(),
         );
     }
-    let there = folder.join("model.safetensors").is_file();
-    (!there).then(|| format!("There is no embedding model at {} (embedding.model).", folder.display()))
+    if folder.join("model.safetensors").is_file() {
+        return None;
+    }
+    let offer = folder.file_name().and_then(|name| models::offer(name.to_str()?));
+    Some(match offer {
+        Some(offer) => format!("The model {0} is not here; fetch it: metaclaw models fetch {0}.", offer.id),
+        None => format!("There is no embedding model at {} (embedding.model).", folder.display()),
+    })
 }
 
 /// How far it is.

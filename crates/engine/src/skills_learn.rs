@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::{ByMeaning, Code, LearningState, Problem, store_problem};
 use crate::core::{Core, sentence};
-use crate::evolve::{AskEvolver, Failed, LookForEvolver, look_through, rules, tell, tell_considered};
+use crate::evolve::{AskEvolver, Failed, LookForEvolver, NoAnswer, look_through, rules, tell, tell_considered};
 use crate::memory_meaning;
 
 impl Core {
@@ -64,7 +64,7 @@ impl Core {
             let core = core.clone();
             Box::pin(async move {
                 let config = core.config();
-                let http = core.http(&config)?;
+                let http = core.http(&config).map_err(|said| NoAnswer { said, for_good: false })?;
                 crate::provider::ask_evolver(&config, &http, &text).await
             })
         })
@@ -73,7 +73,7 @@ impl Core {
     /// Looks whether that model is there.
     pub(crate) fn look_for_evolver(&self) -> LookForEvolver {
         let core = self.clone();
-        Box::new(move || {
+        Arc::new(move || {
             let core = core.clone();
             Box::pin(async move {
                 let config = core.config();
@@ -115,7 +115,7 @@ impl Core {
         let now_ms = self.clock().now_ms();
         let done = look_through(&workshop, &self.evolver(), &model.model_id, &due, Trigger::Hand, now_ms).await;
         let done = done.map_err(|failed| match failed {
-            Failed::There(said) => Problem::new(Code::Unavailable, sentence(&said)),
+            Failed::There(no) => Problem::new(Code::Unavailable, sentence(&no.said)),
             Failed::Here(said) => Problem::new(Code::Internal, sentence(&said)),
         })?;
         if let (Some(run), Some(done)) = (&self.0.run, &done) {

@@ -4,8 +4,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use builtin::{OFFERS, Shelf};
 use config::Home;
+use models::{OFFERS, Shelf};
 use serde::Serialize;
 
 use crate::lock::{HomeLock, LockError};
@@ -71,7 +71,7 @@ pub fn plan(home: &Home, everything: bool) -> io::Result<Plan> {
     let config = config::load(&home.config_path()).map(|loaded| loaded.config).unwrap_or_default();
     let models = home.resolve(&config.builtin.dir);
     let fetched = Shelf::new(models.clone());
-    let fetched: Vec<PathBuf> = OFFERS.iter().flat_map(|offer| fetched.files(offer)).collect();
+    let fetched: Vec<PathBuf> = OFFERS.iter().flat_map(|offer| fetched.paths(offer)).collect();
     for path in entries(&models)? {
         let list = if fetched.contains(&path) { &mut plan.goes } else { &mut plan.foreign };
         list.push(found(path));

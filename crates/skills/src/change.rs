@@ -116,6 +116,21 @@ impl Library {
         self.find(name)
     }
 
+    /// The same over the text with this hash only: whatever else stands in the file by now is somebody's work.
+    pub fn rewrite_over(&self, name: &str, over: u128, text: &str, now_ms: i64) -> Result<Arc<Skill>, Error> {
+        let skill = self.find(name)?;
+        let folder = skill.path.parent().unwrap_or(self.dir()).to_owned();
+        accept(&folder, text.as_bytes(), name)?;
+        let _lock = lock(self.dir()).map_err(io("locking", self.dir()))?;
+        let there = fs::read(&skill.path).map_err(io("reading", &skill.path))?;
+        if xxhash_rust::xxh3::xxh3_128(&there) != over {
+            return Err(Error::Changed { name: name.to_owned(), path: skill.path.clone() });
+        }
+        self.swap_text(&skill, text.as_bytes(), now_ms)?;
+        self.reload();
+        self.find(name)
+    }
+
     /// Moves a skill's folder to the trash.
     pub fn remove(&self, name: &str, now_ms: i64) -> Result<Trashed, Error> {
         let skill = self.find(name)?;
@@ -123,6 +138,19 @@ impl Library {
         let trashed = self.to_trash(&skill, now_ms)?;
         self.reload();
         Ok(trashed)
+    }
+
+    /// The same for the text with this hash only.
+    pub fn remove_text(&self, name: &str, text: u128, now_ms: i64) -> Result<(), Error> {
+        let skill = self.find(name)?;
+        let _lock = lock(self.dir()).map_err(io("locking", self.dir()))?;
+        let there = fs::read(&skill.path).map_err(io("reading", &skill.path))?;
+        if xxhash_rust::xxh3::xxh3_128(&there) != text {
+            return Err(Error::Changed { name: name.to_owned(), path: skill.path.clone() });
+        }
+        self.to_trash(&skill, now_ms)?;
+        self.reload();
+        Ok(())
     }
 
     /// Brings a removed or replaced skill back to where it was. With `replace`, what is there now goes to the trash.
@@ -347,8 +375,10 @@ pub fn validate(path: &Path) -> Vec<Problem> {
         let whole = fs::canonicalize(&file).unwrap_or_else(|_| file.clone());
         match disk::read_capped(&file) {
             Ok(bytes) => {
-                problems
-                    .extend(parse(&whole, &bytes).problems.into_iter().map(|p| Problem { file: file.clone(), ..p }));
+                let parsed = parse(&whole, &bytes);
+                let lints = parsed.skill.map(|skill| crate::lint::lint(&skill, &crate::lint::Against::default()));
+                problems.extend(parsed.problems.into_iter().map(|p| Problem { file: file.clone(), ..p }));
+                problems.extend(lints.into_iter().flatten().map(|lint| lint.problem(&file)));
             }
             Err(error) => {
                 problems.push(Problem::error(&file, format!("cannot be read: {error}"), "check its permissions"));
@@ -459,6 +489,9 @@ fn copy_folder(from: &Path, to: &Path, depth: usize, left: &mut Allowance) -> Re
         if kind.is_dir() {
             copy_folder(&path, &to.join(&name), depth + 1, left)?;
             continue;
+        }
+        if !kind.is_file() {
+            return Err(refused(&path, "it is neither a file nor a folder; take it out".into()));
         }
         let bytes = entry.metadata().map_err(io("reading", &path))?.len();
         if left.files == 0 || bytes > left.bytes {

@@ -8,7 +8,7 @@ mod source;
 
 pub use edits::{Edit, revised};
 pub use prompt::{PROMPT_TOKENS, repair};
-pub use reply::{Learned, Misread, read};
+pub use reply::{Learned, Misread, read, schema};
 pub use source::{Source, source};
 
 use crate::signals::{Reaction, is_wish};
@@ -121,7 +121,7 @@ pub struct Said {
 }
 
 impl Said {
-    /// The words of the user and of the model: what addresses and commands may come from.
+    /// The words of the user and of the model: what addresses and commands may come from, but for what only tools gave.
     pub fn spoken(&self) -> String {
         [self.user.join("\n"), self.assistant.join("\n")].join("\n")
     }

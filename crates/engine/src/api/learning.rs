@@ -197,7 +197,18 @@ pub(super) async fn approve(
     let moved = workshop.take(id, approval.agents.as_deref(), core.clock().now_ms()).await;
     let moved = moved.map_err(|error| workshop_problem(&error))?;
     core.skills_moved(std::slice::from_ref(&moved));
+    let back = format!("metaclaw skills revert {}", moved.name);
+    decided(&core, format!("Approved {}: {}.", moved.name, moved.reason), moved.name.clone(), Some(back)).await;
     Ok(Json(moved.into()))
+}
+
+/// Writes a decision into the log of changes. It counts, written down or not.
+async fn decided(core: &Core, message: String, name: String, back: Option<String>) {
+    let core = core.clone();
+    let written = tokio::task::spawn_blocking(move || core.note_decision(message, &name, back)).await;
+    if let Ok(Err(problem)) = written {
+        tracing::warn!(problem = problem.message, "a decision is not in the log of changes");
+    }
 }
 
 /// Says no to a proposal.
@@ -208,6 +219,7 @@ pub(super) async fn reject(State(core): State<Core>, Path(id): Path<i64>) -> Res
     let workshop = core.workshop_to_change().await?;
     let rejected = workshop.reject(id, core.clock().now_ms()).await.map_err(|error| workshop_problem(&error))?;
     core.skills_moved(&[]);
+    decided(&core, format!("Rejected proposal {id} for {}.", rejected.name), rejected.name.clone(), None).await;
     Ok(Json(Proposal { state: "rejected".to_owned(), ..Proposal::from(rejected) }))
 }
 
@@ -525,6 +537,10 @@ pub(super) async fn revert(
     let done = workshop.revert(&name, revert.version, revert.descendants, core.clock().now_ms()).await;
     let done = done.map_err(|error| workshop_problem(&error))?;
     core.skills_moved(&done.moved);
+    for moved in &done.moved {
+        let back = format!("metaclaw skills history {0}; metaclaw skills revert {0} --version NUMBER", moved.name);
+        decided(&core, format!("Took back {}: {}.", moved.name, moved.reason), moved.name.clone(), Some(back)).await;
+    }
     let moved = done.moved.into_iter().map(SkillMoved::from).collect();
     Ok(Json(SkillReverted { moved, descendants: done.descendants }))
 }
@@ -536,10 +552,14 @@ pub struct SkillEffect {
     pub name: String,
     /// The agent; empty = all.
     pub agent: String,
-    /// Turns that had it.
+    /// Turns that had it, those included that were given it without a lot being drawn.
     pub uses: u32,
     /// Of them, the good ones.
     pub wins: u32,
+    /// Of all uses, those for which a lot was drawn: only these are compared with turns without it.
+    pub drawn: u32,
+    /// Of them, the good ones.
+    pub drawn_wins: u32,
     /// Turns that had to do without it.
     pub control: u32,
     /// Of them, the good ones.
@@ -573,8 +593,10 @@ impl From<Measured> for SkillEffect {
         Self {
             name: of.name,
             agent: of.agent,
-            uses: of.evidence.with.turns,
-            wins: of.evidence.with.good,
+            uses: of.evidence.with.turns + of.evidence.undrawn.turns,
+            wins: of.evidence.with.good + of.evidence.undrawn.good,
+            drawn: of.evidence.with.turns,
+            drawn_wins: of.evidence.with.good,
             control: of.evidence.without.turns,
             control_wins: of.evidence.without.good,
             tokens: of.evidence.tokens,

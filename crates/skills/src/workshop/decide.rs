@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use serde::Serialize;
 use store::{NewSkillVersion, SkillProposal, SkillState, SkillVersion};
 
-use super::learn::checked;
-use super::{Error, Moved, Result, Workshop};
+use super::learn::{Hold, checked};
+use super::{Error, Moved, Result, Workshop, is_used};
 use crate::lint::{Against, lint};
 use crate::skill::hex;
 
@@ -32,36 +32,88 @@ impl Workshop {
         if let Some(agents) = agents {
             version = self.for_agents(&version, agents, now_ms).await?;
         }
-        let state = match self.write(&proposal, &version, now_ms).await? {
-            true => "trial",
-            false => "user",
-        };
-        if !self.store.skill_decide(id, "taken", Some((version.id, proposal.findings.clone())), now_ms).await? {
-            tracing::debug!(id, "the proposal was decided meanwhile");
+        if !self.store.skill_claim(id, version.id).await? {
+            return Err(Error::Decided { id, state: self.state_of(id).await? });
         }
-        let reason = match state {
-            "trial" => "on trial: it is measured against turns without it".to_owned(),
-            _ => "your own file was changed as suggested".to_owned(),
+        match self.finish(&proposal, &version, now_ms).await {
+            Ok(moved) => Ok(moved),
+            Err(error) => {
+                let hold = match error {
+                    Error::Outdated { .. } => Hold::Suggestion,
+                    _ => Hold::Review,
+                };
+                self.store.skill_unclaim(id, hold.as_str()).await?;
+                Err(error)
+            }
+        }
+    }
+
+    async fn state_of(&self, id: i64) -> Result<String> {
+        Ok(self.store.skill_proposal(id).await?.ok_or(Error::NoProposal(id))?.state)
+    }
+
+    /// Writes the text of a claimed proposal; a learned skill goes on trial.
+    async fn finish(&self, proposal: &SkillProposal, version: &SkillVersion, now_ms: i64) -> Result<Moved> {
+        let learned = self.write(proposal, version, now_ms).await?;
+        let (state, reason) = match learned {
+            true => ("trial", "on trial: it is measured against conversations without it"),
+            false => ("user", "your own file was changed as suggested"),
         };
-        if state == "trial" {
-            let agent = match agents {
-                Some([one]) => one.clone(),
-                Some(_) => String::new(),
-                None => proposal.agent.clone(),
-            };
-            let trial = SkillState {
+        let trial = match learned {
+            true => Some(SkillState {
                 name: proposal.name.clone(),
-                state: "trial".into(),
+                state: state.into(),
                 version: version.id,
                 hash: version.hash.clone(),
-                agent,
+                agent: self.owner(proposal, version).await?,
                 since_ms: now_ms,
-                reason: reason.clone(),
-            };
-            self.store.skill_put_states(vec![trial]).await?;
-        }
+                reason: reason.into(),
+            }),
+            false => None,
+        };
+        self.store.skill_taken(proposal.id, trial, now_ms).await?;
         self.refresh_measured().await?;
-        Ok(Moved { name: proposal.name, state: state.into(), reason })
+        Ok(Moved { name: proposal.name.clone(), state: state.into(), reason: reason.into() })
+    }
+
+    /// Whose a learned skill is: a revision changes nothing about that, else its text says so.
+    async fn owner(&self, proposal: &SkillProposal, version: &SkillVersion) -> Result<String> {
+        if proposal.kind == "revise" {
+            let states = self.store.skill_states().await?;
+            if let Some(state) = states.into_iter().find(|state| state.name == proposal.name) {
+                return Ok(state.agent);
+            }
+        }
+        let agents = checked(&version.name, &version.text).map(|skill| skill.agents).unwrap_or_default();
+        Ok(if let [one] = agents.as_slice() { one.clone() } else { String::new() })
+    }
+
+    /// Takes up what a crash has left: proposals whose text was being written, and those that nobody has to be asked about.
+    pub(super) async fn resume(&self, now_ms: i64) -> Result<Vec<Moved>> {
+        let mut left = self.store.skill_proposals(Some("taking"), u32::MAX).await?;
+        for proposal in self.store.skill_proposals(Some("waiting"), u32::MAX).await? {
+            if proposal.hold.is_none() {
+                if self.rules.review {
+                    if self.store.skill_claim(proposal.id, proposal.version).await? {
+                        self.store.skill_unclaim(proposal.id, Hold::Review.as_str()).await?;
+                    }
+                } else if self.store.skill_claim(proposal.id, proposal.version).await? {
+                    left.push(proposal);
+                }
+            }
+        }
+        let mut moved = Vec::new();
+        for proposal in left {
+            let version = self.version(&proposal.name, proposal.version).await?;
+            match self.finish(&proposal, &version, now_ms).await {
+                Ok(one) => moved.push(one),
+                Err(error) => {
+                    tracing::info!(proposal = proposal.id, %error, "a proposal that was left waits for a person");
+                    self.store.skill_unclaim(proposal.id, Hold::Suggestion.as_str()).await?;
+                }
+            }
+        }
+        Ok(moved)
     }
 
     /// Writes a proposal's text into the library; whether the skill is a learned one.
@@ -84,7 +136,7 @@ impl Workshop {
             Some(skill) => {
                 let hash = hex(skill.content_hash);
                 if hash == version.hash {
-                    return Ok(states.contains_key(&version.name) || proposal.kind == "create");
+                    return Ok(states.contains_key(&version.name) || version.origin != "user");
                 }
                 let base = match proposal.base {
                     Some(base) => self.store.skill_version(base).await?.map(|base| base.hash),
@@ -93,7 +145,12 @@ impl Workshop {
                 if proposal.kind != "import" && base.as_ref() != Some(&hash) {
                     return Err(Error::Outdated { name: version.name.clone() });
                 }
-                self.files(move |library| library.rewrite(&name, &text, now_ms)).await?;
+                let over = skill.content_hash;
+                let written = self.files(move |library| library.rewrite_over(&name, over, &text, now_ms)).await;
+                if let Err(Error::Library(crate::Error::Changed { name, .. })) = written {
+                    return Err(Error::Outdated { name });
+                }
+                written?;
                 Ok(states.get(&version.name).is_some_and(|state| state.hash == hash))
             }
         }
@@ -102,8 +159,14 @@ impl Workshop {
     /// The same text for other agents, as a version of its own.
     async fn for_agents(&self, version: &SkillVersion, agents: &[String], now_ms: i64) -> Result<SkillVersion> {
         let list = agents.join(", ");
-        let text = crate::front_matter::set_metadata(&version.text, crate::AGENTS_KEY, &list).ok().flatten();
-        let Some(text) = text.filter(|text| *text != version.text) else { return Ok(version.clone()) };
+        let Ok(Some(text)) = crate::front_matter::set_metadata(&version.text, crate::AGENTS_KEY, &list) else {
+            let problem = "its front matter cannot be narrowed to agents line by line: edit the proposal, with \
+                           `metadata:` on a line of its own";
+            return Err(refused(&version.name, problem.to_owned()));
+        };
+        if text == version.text {
+            return Ok(version.clone());
+        }
         self.another(version, text, now_ms).await
     }
 
@@ -129,7 +192,13 @@ impl Workshop {
     /// A proposal is not wanted.
     pub async fn reject(&self, id: i64, now_ms: i64) -> Result<SkillProposal> {
         let proposal = self.waiting(id).await?;
-        self.store.skill_decide(id, "rejected", None, now_ms).await?;
+        if !self.store.skill_decide(id, "rejected", None, now_ms).await? {
+            return Err(Error::Decided { id, state: self.state_of(id).await? });
+        }
+        if proposal.kind == "import" {
+            let hash = self.version(&proposal.name, proposal.version).await?.hash;
+            self.files(move |library| library.let_go_of(&hash)).await?;
+        }
         Ok(proposal)
     }
 
@@ -139,7 +208,7 @@ impl Workshop {
         let version = self.version(&proposal.name, proposal.version).await?;
         let skill = checked(&version.name, text).map_err(|problem| refused(&version.name, problem))?;
         let bank = self.library.snapshot();
-        let lints = lint(&skill, &Against { bank: Some(&bank), conversation: None });
+        let lints = lint(&skill, &Against { bank: Some(&bank), ..Against::default() });
         let before = version.hash.clone();
         let version = self.another(&version, text.to_owned(), now_ms).await?;
         if proposal.kind == "import" {
@@ -161,23 +230,26 @@ impl Workshop {
     /// `descendants`, what was learned from it goes, too.
     pub async fn revert(&self, name: &str, to: Option<i64>, descendants: bool, now_ms: i64) -> Result<Reverted> {
         let states = self.store.skill_states().await?;
-        let state = states.iter().find(|state| state.name == name && state.state != "retired").cloned();
+        let state = states.iter().find(|state| state.name == name && is_used(state)).cloned();
         let hash = self.library.snapshot().get(name).map(|skill| hex(skill.content_hash));
         let versions = self.store.skill_versions(name).await?;
         let now = versions.iter().find(|version| Some(&version.hash) == hash.as_ref()).cloned();
         let mut done = Reverted::default();
-        let heirs = match &now {
-            Some(now) => self.heirs(now, &states).await?,
+        let heirs = match now.as_ref().or(versions.last()) {
+            Some(of) => self.heirs(of, &states).await?,
             None => Vec::new(),
         };
         match (to, state) {
-            (None, Some(state)) => done.moved.push(self.retire(&state, "you took it back".into(), now_ms).await?),
+            // Out of use already: there is nothing to take back but what came of it.
+            (None, None) if hash.is_none() && !versions.is_empty() => {}
+            (None, Some(state)) => done.moved.push(self.retire(&state, "you took it back".into(), true, now_ms).await?),
             (to, state) => {
                 let before = now.as_ref().and_then(|now| now.parent);
                 let older = versions.iter().rev().find(|v| now.as_ref().is_none_or(|now| v.id < now.id)).map(|v| v.id);
                 let missing = || Error::NoVersion { name: name.to_owned(), version: to.unwrap_or_default() };
                 let to = self.version(name, to.or(before).or(older).ok_or_else(missing)?).await?;
-                self.bring_back(&to, state, now_ms).await?;
+                let agent = state.or_else(|| states.iter().find(|state| state.name == name).cloned());
+                self.bring_back(&to, agent, now_ms).await?;
                 let reason = format!("version {} is back", to.id);
                 let state = if to.origin == "evolved" { "trial" } else { "user" };
                 done.moved.push(Moved { name: name.to_owned(), state: state.into(), reason });
@@ -187,7 +259,8 @@ impl Workshop {
         if descendants {
             for heir in heirs {
                 done.moved.push(
-                    self.retire(&heir, format!("{name}, which it was learned from, was taken back"), now_ms).await?,
+                    self.retire(&heir, format!("{name}, which it was learned from, was taken back"), true, now_ms)
+                        .await?,
                 );
             }
         }
@@ -217,11 +290,11 @@ impl Workshop {
     }
 
     /// Learned skills in use that come from a text: made from it, or learned in turns that it was shown in.
-    async fn heirs(&self, of: &SkillVersion, states: &[SkillState]) -> Result<Vec<SkillState>> {
+    pub(super) async fn heirs(&self, of: &SkillVersion, states: &[SkillState]) -> Result<Vec<SkillState>> {
         let mut heirs = self.store.skill_descendants(of.id).await?;
         heirs.extend(self.store.skill_taught_under(&of.name).await?);
         let used = |state: &&SkillState| {
-            state.state != "retired" && state.name != of.name && heirs.iter().any(|heir| heir.id == state.version)
+            is_used(state) && state.name != of.name && heirs.iter().any(|heir| heir.id == state.version)
         };
         Ok(states.iter().filter(used).cloned().collect())
     }

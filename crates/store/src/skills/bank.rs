@@ -104,7 +104,7 @@ pub struct SkillProposal {
     pub base: Option<i64>,
     /// Whose; empty = everybody's.
     pub agent: String,
-    /// `waiting`, `taken`, `rejected`.
+    /// `waiting`, `taking` (its text is being written), `taken`, `rejected`.
     pub state: String,
     /// Why it waits: `quarantine`, `suggestion`, `review`, `full`.
     pub hold: Option<String>,
@@ -380,6 +380,46 @@ impl Store {
         .await
     }
 
+    /// Claims a proposal that waits, with the text that is about to be written. False if it does not wait any more.
+    pub async fn skill_claim(&self, id: i64, version: i64) -> Result<bool> {
+        self.write(move |conn, _| {
+            Box::pin(async move {
+                let claimed =
+                    "UPDATE skill_proposals SET state = 'taking', version = ? WHERE id = ? AND state = 'waiting'";
+                let done = sqlx::query(claimed).bind(version).bind(id).execute(conn).await?;
+                Ok(done.rows_affected() == 1)
+            })
+        })
+        .await
+    }
+
+    /// Gives a claimed proposal back: it waits for this reason.
+    pub async fn skill_unclaim(&self, id: i64, hold: &'static str) -> Result<()> {
+        self.write(move |conn, _| {
+            Box::pin(async move {
+                let back = "UPDATE skill_proposals SET state = 'waiting', hold = ifnull(hold, ?) WHERE id = ? AND state = 'taking'";
+                sqlx::query(back).bind(hold).bind(id).execute(conn).await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// A claimed proposal is taken, and its skill stands where it stands now, at once.
+    pub async fn skill_taken(&self, id: i64, state: Option<SkillState>, at_ms: i64) -> Result<()> {
+        self.write(move |conn, _| {
+            Box::pin(async move {
+                let taken = "UPDATE skill_proposals SET state = 'taken', decided = ? WHERE id = ? AND state = 'taking'";
+                sqlx::query(taken).bind(at_ms).bind(id).execute(&mut *conn).await?;
+                if let Some(state) = state {
+                    put_state(conn, state).await?;
+                }
+                Ok(())
+            })
+        })
+        .await
+    }
+
     /// Where learned skills stand, by name.
     pub async fn skill_states(&self) -> Result<Vec<SkillState>> {
         let rows = sqlx::query(
@@ -405,19 +445,7 @@ impl Store {
         self.write(move |conn, _| {
             Box::pin(async move {
                 for state in states {
-                    sqlx::query(
-                        "INSERT INTO skill_states (name, state, version, agent, since, reason) VALUES (?, ?, ?, ?, ?, ?)
-                         ON CONFLICT (name) DO UPDATE SET state = excluded.state, version = excluded.version,
-                             agent = excluded.agent, since = excluded.since, reason = excluded.reason",
-                    )
-                    .bind(state.name)
-                    .bind(state.state)
-                    .bind(state.version)
-                    .bind(state.agent)
-                    .bind(state.since_ms)
-                    .bind(state.reason)
-                    .execute(&mut *conn)
-                    .await?;
+                    put_state(conn, state).await?;
                 }
                 Ok(())
             })
@@ -474,6 +502,23 @@ impl Store {
         })
         .await
     }
+}
+
+async fn put_state(conn: &mut sqlx::SqliteConnection, state: SkillState) -> sqlx::Result<()> {
+    sqlx::query(
+        "INSERT INTO skill_states (name, state, version, agent, since, reason) VALUES (?, ?, ?, ?, ?, ?)
+         ON CONFLICT (name) DO UPDATE SET state = excluded.state, version = excluded.version,
+             agent = excluded.agent, since = excluded.since, reason = excluded.reason",
+    )
+    .bind(state.name)
+    .bind(state.state)
+    .bind(state.version)
+    .bind(state.agent)
+    .bind(state.since_ms)
+    .bind(state.reason)
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 async fn propose(conn: &mut sqlx::SqliteConnection, new: SkillProposal) -> sqlx::Result<i64> {

@@ -107,6 +107,8 @@ pub struct SkillOutcome {
 /// A turn that a skill fitted, and what came of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Observation {
+    /// Number of its session.
+    pub conversation: i64,
     /// The skill was left out.
     pub held_out: bool,
     /// How likely that was.
@@ -262,7 +264,8 @@ impl Store {
         agent: Option<&str>,
     ) -> Result<Vec<Observation>> {
         let rows = sqlx::query(
-            "SELECT e.held_out, e.share, e.tokens, t.good FROM skill_exposures e JOIN skill_turns t ON t.turn = e.turn
+            "SELECT s.key, e.held_out, e.share, e.tokens, t.good FROM skill_exposures e
+             JOIN skill_turns t ON t.turn = e.turn JOIN sessions s ON s.id = t.session
              WHERE e.name = ?1 AND (?2 IS NULL OR e.version = ?2) AND (?3 IS NULL OR t.agent = ?3)
                AND t.settled IS NOT NULL
              ORDER BY t.settled",
@@ -270,6 +273,7 @@ impl Store {
         let rows = rows.bind(name).bind(version).bind(agent).fetch_all(&self.shared.readers).await;
         let observation = |row: &SqliteRow| {
             Ok(Observation {
+                conversation: row.try_get("key")?,
                 held_out: row.try_get("held_out")?,
                 share: row.try_get("share")?,
                 good: row.try_get::<Option<bool>, _>("good")?.unwrap_or(false),
@@ -286,13 +290,15 @@ impl Store {
     }
 
     /// Sessions with at least `every` user turns that were not looked through (0 = never for that), or that have ended
-    /// with any; none of private ones.
+    /// with any; none of private ones. While a session goes on, its newest turn does not count: nobody knows yet how the user
+    /// takes it.
     pub async fn skill_due(&self, every: u32, limit: u32) -> Result<Vec<DueSession>> {
         let rows = sqlx::query(
             "SELECT t.session, max(t.agent) AS agent, min(t.turn_no) AS first_turn, max(t.turn_no) AS last_turn,
                     s.ended IS NOT NULL AS is_over
              FROM skill_turns t JOIN sessions s ON s.id = t.session
-             WHERE t.looked = 0 AND s.private = 0
+             WHERE t.looked = 0 AND s.private = 0 AND (s.ended IS NOT NULL
+                   OR EXISTS (SELECT 1 FROM skill_turns n WHERE n.session = t.session AND n.turn_no > t.turn_no))
              GROUP BY t.session HAVING is_over OR (?1 > 0 AND count(*) >= ?1) ORDER BY min(t.turn) LIMIT ?2",
         );
         let rows = rows.bind(every).bind(limit).fetch_all(&self.shared.readers).await;
@@ -343,13 +349,13 @@ impl Store {
     }
 }
 
-/// A session is looked through up to a user turn.
+/// A session is looked through up to a user turn; while it goes on, its newest turn is not, since nobody knows yet how the
+/// user takes it.
 pub(super) async fn pass(conn: &mut SqliteConnection, session: &str, through: u32) -> sqlx::Result<()> {
-    sqlx::query("UPDATE skill_turns SET looked = 1 WHERE session = ? AND turn_no <= ? AND looked = 0")
-        .bind(session)
-        .bind(through)
-        .execute(conn)
-        .await?;
+    let pass = "UPDATE skill_turns SET looked = 1 WHERE session = ?1 AND turn_no <= ?2 AND looked = 0
+                  AND ((SELECT ended FROM sessions WHERE id = ?1) IS NOT NULL
+                       OR turn_no < (SELECT max(turn_no) FROM skill_turns WHERE session = ?1))";
+    sqlx::query(pass).bind(session).bind(through).execute(conn).await?;
     Ok(())
 }
 
