@@ -1,5 +1,5 @@
 //! A question → the memories that answer it. BM25 over the whole scope, the newest turns included whether absorbed or not;
-//! neighbours, time and an optional embedding add to it; then near duplicates go, and what is left fills a token budget.
+//! neighbours, time and, where it is known, the meaning add to it; then near duplicates go, and what is left fills a token budget.
 //! Reads only.
 
 use std::collections::{HashMap, HashSet};

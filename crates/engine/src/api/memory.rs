@@ -686,6 +686,16 @@ pub(super) async fn policy(State(core): State<Core>) -> Result<Json<MemoryPolicy
         max_injected_tokens: config.memory.max_injected_tokens,
         flush_every: config.memory.flush_every,
         weights: vec![
+            weight(
+                "meaning",
+                weights.meaning,
+                "share of the meaning where a question's is known; the words have the rest",
+            ),
+            weight(
+                "stands out",
+                weights.stands[0],
+                "how far the best memory must stand out by meaning if its words are not enough",
+            ),
             weight("neighbours", weights.neighbours[0], "share of its score a passage gives to the ones beside it"),
             weight("time", weights.time, "what being said in the time a question names adds"),
             weight("fact", weights.fact, "what a fact counts against the words it comes from"),

@@ -171,7 +171,8 @@ async fn what_is_forgotten_has_no_vector_left_anywhere() {
     say(&home, "s", &[BOAT, "The loaf needs forty minutes."]).await;
     let model = tiny("m");
     make(&home.memory, &model).await;
-    let packed = vector(BOAT).packed();
+    let made = home.store.memory_meaning().await.expect("reads").expect("is there").made;
+    let packed = home.store.memory_vectors(made, 0, i64::MAX, 1).await.expect("reads").remove(0).data;
     let files = || {
         let dir = std::fs::read_dir(home.dir.path()).expect("lists").flatten();
         dir.filter_map(|entry| std::fs::read(entry.path()).ok()).collect::<Vec<_>>()
