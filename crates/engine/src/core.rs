@@ -231,11 +231,14 @@ impl Core {
         let settings = proxy::SkillSettings::from_config(&self.reading().loaded.config);
         let query = skills::Query { text: words, agent, disabled: Some(&settings.disabled) };
         let bank = self.library().snapshot();
-        let Some(Asked { vector, meaning }) = question else { return bank.search(&query, &settings.limits) };
+        let Some((Asked { vector, meaning }, by)) = question.and_then(|asked| Some((asked, asked.meaning.skills_by?)))
+        else {
+            return bank.search(&query, &settings.limits);
+        };
         let by = skills::ByMeaning {
             question: vector,
             meanings: &meaning.skills.load(),
-            words: meaning.words,
+            words: by == proxy::SkillsBy::Both,
             floor: settings.limits.floor,
         };
         bank.search_by(&by, &query, &settings.limits)
