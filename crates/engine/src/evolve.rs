@@ -21,6 +21,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::Clock;
 use crate::bus::Bus;
 use crate::core::sentence;
+use crate::judge::{AskJudge, Judge, replay_turns};
 
 /// Turns that come close together are read together.
 const GATHER: Duration = Duration::from_millis(200);
@@ -100,6 +101,7 @@ pub(crate) struct Evolution {
     workshop: ArcSwap<Workshop>,
     habits: ArcSwap<Habits>,
     standing: ArcSwap<Standing>,
+    pub(crate) judge: Judge,
     /// Something is to be looked at: a setting, a decision by hand, a changed file.
     wake: Notify,
     /// Sessions may be due.
@@ -114,6 +116,7 @@ pub(crate) fn rules(config: &Config) -> Rules {
         most_active: count(config.skills.max_learned),
         most_new: count(config.rl.max_new_skills).max(1),
         review: config.skills.review,
+        replay_turns: replay_turns(config),
         zone: TimeZone::system(),
     }
 }
@@ -125,6 +128,7 @@ impl Evolution {
             workshop: ArcSwap::from_pointee(Workshop::new(library, store, rules(config))),
             standing: ArcSwap::from_pointee(Standing { wanted: habits.enabled, ..Standing::default() }),
             habits: ArcSwap::from_pointee(habits),
+            judge: Judge::new(config),
             wake: Notify::new(),
             due: Notify::new(),
         }
@@ -145,6 +149,7 @@ impl Evolution {
         workshop.library().switch_off(config.skills.disabled.iter().cloned().collect());
         self.workshop.store(Arc::new(workshop));
         self.habits.store(Arc::new(Habits::of(config)));
+        self.judge.config_read(config);
         self.changed();
     }
 
@@ -220,7 +225,7 @@ pub(crate) enum Failed {
 }
 
 /// Runs a future on a thread where it may take its time.
-async fn blocking<T, F>(work: F) -> Result<T, Failed>
+pub(crate) async fn blocking<T, F>(work: F) -> Result<T, Failed>
 where
     T: Send + 'static,
     F: Future<Output = skills::workshop::Result<T>> + Send + 'static,
@@ -230,7 +235,7 @@ where
     done.map_err(|error| Failed::Here(error.to_string()))?.map_err(|error| Failed::Here(error.to_string()))
 }
 
-/// What both workers work with.
+/// What the workers work with.
 #[derive(Clone)]
 pub(crate) struct Tools {
     pub(crate) evolution: Arc<Evolution>,
@@ -238,6 +243,7 @@ pub(crate) struct Tools {
     pub(crate) clock: Clock,
     pub(crate) ask: AskEvolver,
     pub(crate) look: LookForEvolver,
+    pub(crate) judge: AskJudge,
     pub(crate) ending: CancellationToken,
 }
 
@@ -342,6 +348,8 @@ impl Worker {
             names.extend(of);
             tokio::time::sleep(YIELD).await;
         }
+        let room = workshop.clone();
+        names.extend(blocking(async move { room.waiting_in_vain().await }).await?);
         if !names.is_empty() {
             let room = workshop.clone();
             let moved = blocking(async move { room.weigh(&names, now_ms).await }).await?;
@@ -349,6 +357,7 @@ impl Worker {
             self.keep_generations(&workshop).await?;
         }
         self.tools.evolution.due.notify_one();
+        self.tools.evolution.judge.wake();
         Ok(())
     }
 

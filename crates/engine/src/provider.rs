@@ -315,6 +315,25 @@ pub(crate) async fn ask_evolver(config: &Config, client: &reqwest::Client, text:
     })
 }
 
+/// Asks the model that judges answers, for words or for a JSON object; its words as they came.
+///
+/// # Errors
+/// Why there is no answer, as a sentence.
+pub(crate) async fn ask_judge(
+    config: &Config,
+    client: &reqwest::Client,
+    text: &str,
+    json: bool,
+) -> Result<String, String> {
+    let upstream = config.judge().map_err(|error| error.to_string())?.ok_or("no judge is named")?;
+    let (provider, label, model) = over_http(upstream, client)?;
+    if json {
+        return words_of(&*provider, &label, &model, text, 4096).await;
+    }
+    let prompt = Prompt { text, tokens: 4096, form: Form::Words, patience: THINKING };
+    call(&*provider, &model, &prompt).await.map_err(|failure| failure.told_of(&label, &model))
+}
+
 /// The model that writes skills, if its provider serves it.
 ///
 /// # Errors

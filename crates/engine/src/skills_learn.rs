@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 use crate::api::{ByMeaning, Code, LearningState, Problem, store_problem};
 use crate::core::{Core, sentence};
 use crate::evolve::{AskEvolver, Failed, LookForEvolver, NoAnswer, look_through, rules, tell, tell_considered};
+use crate::judge::{AskJudge, Judge};
 use crate::memory_meaning;
 
 impl Core {
@@ -79,6 +80,19 @@ impl Core {
                 let config = core.config();
                 let http = core.http(&config)?;
                 crate::provider::look_for_evolver(&config, &http).await
+            })
+        })
+    }
+
+    /// Asks the judge under the settings in force.
+    pub(crate) fn judge(&self) -> AskJudge {
+        let core = self.clone();
+        Arc::new(move |text, json| {
+            let core = core.clone();
+            Box::pin(async move {
+                let config = core.config();
+                let http = core.http(&config)?;
+                crate::provider::ask_judge(&config, &http, &text, json).await
             })
         })
     }
@@ -162,17 +176,23 @@ impl Core {
     pub(crate) fn learning_state(&self) -> LearningState {
         let Some(run) = &self.0.run else {
             let config = self.config();
+            let judge = Judge::standing_of(&config);
             return LearningState {
                 wanted: config.skills.enabled && config.skills.auto_evolve,
+                judge: judge.model,
+                judge_reason: judge.trouble,
                 ..LearningState::default()
             };
         };
         let standing = run.evolution.standing();
+        let judge = run.evolution.judge.standing();
         LearningState {
             wanted: standing.wanted,
             on: standing.wanted && standing.model.is_some() && standing.trouble.is_none(),
             model: standing.model.clone(),
             reason: standing.trouble.clone(),
+            judge: judge.model.clone(),
+            judge_reason: judge.trouble.clone(),
         }
     }
 }

@@ -7,7 +7,9 @@ mod reply;
 mod source;
 
 pub use edits::{Edit, revised};
+pub(crate) use prompt::part;
 pub use prompt::{PROMPT_TOKENS, repair};
+pub(crate) use reply::without_thinking;
 pub use reply::{Learned, Misread, read, schema};
 pub use source::{Source, source};
 

@@ -49,6 +49,11 @@ fn print(out: &Out, status: &Status) {
     if let Some(reason) = &status.learning.reason {
         rows.push(("learning", format!("off: {reason}")));
     }
+    match (&status.learning.judge, &status.learning.judge_reason) {
+        (_, Some(reason)) => rows.push(("judge", format!("not asked: {reason}"))),
+        (Some(model), None) => rows.push(("judge", format!("{model} compares answers before a learned skill is kept"))),
+        (None, None) => {}
+    }
     rows.extend(by_meaning("by meaning", "skills", &status.by_meaning));
     rows.extend(by_meaning("memory by meaning", "passages and facts", &status.memory_by_meaning));
     if let Some(url) = &status.ui_url {

@@ -180,5 +180,10 @@ section! {
         control_share: f64 = 0.2, num(0.0, 0.5), Live;
         /// Learned skills that one agent may have; of more, the least useful goes.
         max_learned: u32 = 50, int(1, 10_000), Live;
+        /// Past turns in which a judge compares answers with and without a learned skill before it counts as proven;
+        /// 0 = none. Needs a judge: rl.prm_url, rl.prm_api_key, rl.prm_model.
+        replay_turns: u32 = 4, int(0, 50), Live;
+        /// At most about so many tokens a day for that; skills that need more wait for the next day.
+        replay_daily_tokens: u32 = 200_000, int(1, 1_000_000_000), Live;
     }
 }

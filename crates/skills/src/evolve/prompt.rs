@@ -129,7 +129,7 @@ fn line(turn: &LessonTurn, less: usize) -> Value {
 }
 
 /// A text without secrets, and without its middle where it is long.
-fn part(text: &str, most: usize) -> String {
+pub(crate) fn part(text: &str, most: usize) -> String {
     let clean = text::redact(text.trim());
     let count = clean.chars().count();
     if count <= most {

@@ -183,7 +183,7 @@ fn numbers(value: Option<&Value>) -> Vec<u32> {
 }
 
 /// Thinking that a local model writes into its answer.
-fn without_thinking(answer: &str) -> &str {
+pub(crate) fn without_thinking(answer: &str) -> &str {
     match answer.rfind("</think>") {
         Some(end) => &answer[end + "</think>".len()..],
         None => answer,

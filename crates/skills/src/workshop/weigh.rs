@@ -67,7 +67,7 @@ impl Workshop {
             }
             let known = self.measured(&state.name, Some(&state.hash), None).await?;
             match (state.state.as_str(), known.verdict) {
-                ("trial", Verdict::Helps) => moved.push(self.promote(&state, &known, now_ms).await?),
+                ("trial", Verdict::Helps) => moved.extend(self.proven(&state, &known, now_ms).await?),
                 (_, Verdict::Harms) => {
                     let turns = known.evidence.turns();
                     let heirs = self.heirs_of(&state).await?;
@@ -92,8 +92,7 @@ impl Workshop {
         Ok(moved)
     }
 
-    async fn promote(&self, state: &SkillState, known: &Measured, now_ms: i64) -> Result<Moved> {
-        let reason = format!("it helps: {} over {} turns", shown(known.effect), known.evidence.turns());
+    pub(super) async fn promote(&self, state: &SkillState, reason: String, now_ms: i64) -> Result<Moved> {
         let active = SkillState { state: "active".into(), since_ms: now_ms, reason: reason.clone(), ..state.clone() };
         self.store.skill_put_states(vec![active]).await?;
         Ok(Moved { name: state.name.clone(), state: "active".into(), reason })
@@ -117,7 +116,8 @@ impl Workshop {
                 return Ok(Moved { name: state.name.clone(), state: "user".into(), reason });
             }
             let known = self.measured(&state.name, Some(&parent.hash), None).await?;
-            let standing = if known.verdict == Verdict::Helps { "active" } else { "trial" };
+            let proven = known.verdict == Verdict::Helps && self.passes(&state.name, &parent.hash).await?;
+            let standing = if proven { "active" } else { "trial" };
             let back = SkillState {
                 state: standing.into(),
                 version: parent.id,
@@ -189,7 +189,7 @@ impl Workshop {
 }
 
 /// An effect for people: points of a hundred, with the interval.
-fn shown(effect: Option<Effect>) -> String {
+pub(super) fn shown(effect: Option<Effect>) -> String {
     effect.map_or_else(
         || "no comparison yet".to_owned(),
         |e| format!("{:+.0} points ({:+.0} to {:+.0})", e.mean * 100.0, e.low * 100.0, e.high * 100.0),
