@@ -25,7 +25,8 @@ struct Case {
 fn cases() -> Vec<Case> {
     let case = |line: &'static str| {
         let mut parts = line.split('\t');
-        let language = LANGUAGES.iter().position(|of| Some(*of) == parts.next()).expect("one of three");
+        let language =
+            parts.next().and_then(|named| LANGUAGES.iter().position(|of| *of == named)).expect("one of three");
         Case { language, said: parts.next().expect("says something"), asked: parts.collect() }
     };
     include_str!("meaning.tsv").lines().map(case).collect()
