@@ -156,9 +156,10 @@ fn many_calls_and_empty_messages_count_and_cost_little() {
     let call = json!({"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}});
     let calls = json!({"messages": [{"role": "assistant", "tool_calls": vec![call; 40_000]}], "max_tokens": 1});
     let empty = json!({"messages": vec![json!({"role": "user"}); 60_000], "max_tokens": 1});
-    for (body, count) in [(calls, "40001"), (empty, "60000")] {
+    for (body, count) in [(calls, 40_001), (empty, 60_000)] {
         let refusal = asked(&model, &body).unwrap_err();
-        assert!(refusal.contains(&format!("at least {count} tokens")), "{refusal}");
+        let least = refusal.split("at least ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok());
+        assert!(least.is_some_and(|least| least >= count), "{refusal}");
     }
 }
 
