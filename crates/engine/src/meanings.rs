@@ -30,6 +30,9 @@ const BATCH_PATIENCE: Duration = Duration::from_secs(120);
 const BATCH: usize = 64;
 /// The first line of the file; another form has another line.
 const FORM: &str = "metaclaw vectors 1";
+/// The file in `cache/`, and its name until it is whole.
+pub(crate) const VECTORS: &str = "skill-vectors";
+pub(crate) const NEW_VECTORS: &str = "skill-vectors.new";
 
 /// What is wanted of it. Not `Debug`: it holds a key.
 #[derive(Clone, PartialEq)]
@@ -238,7 +241,7 @@ async fn make(room: &MeaningRoom, library: &Library, meaning: &proxy::Meaning) -
     let name = meaning.embedder.name();
     let of = u32::try_from(bank.len()).unwrap_or(u32::MAX);
     room.state.store(Arc::new(ByMeaning { wanted: true, model: name.clone(), of, ..ByMeaning::default() }));
-    let file = room.home.dir().join("cache").join("skill-vectors");
+    let file = room.home.dir().join("cache").join(VECTORS);
     let mut kept = {
         let (file, name) = (file.clone(), name.clone());
         tokio::task::spawn_blocking(move || read(&file, &name)).await.unwrap_or_default()
@@ -328,7 +331,7 @@ fn write(file: &Path, name: &str, kept: &HashMap<u128, Vector>) -> std::io::Resu
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    let new = file.with_extension("new");
+    let new = file.with_file_name(NEW_VECTORS);
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
