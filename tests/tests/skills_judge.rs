@@ -4,8 +4,8 @@
 use metaclaw_tests::agent::Chat;
 use metaclaw_tests::answer::Api;
 use metaclaw_tests::product::Product;
-use metaclaw_tests::provider::{Provider, Reply, Seen};
-use metaclaw_tests::until;
+use metaclaw_tests::provider::{Gate, Provider, Reply, Seen, Stream};
+use metaclaw_tests::{until, within};
 use serde_json::{Value, json};
 
 const NAME: &str = "zebra-dates";
@@ -218,4 +218,38 @@ async fn without_a_judge_nobody_is_asked() {
     assert_eq!(asked(&provider), (Vec::new(), Vec::new()));
     let effect = product.json(&["skills", "effect", NAME]).await;
     assert_eq!(effect["replays"], json!([]));
+}
+
+#[tokio::test]
+async fn neither_agents_nor_learning_nor_the_end_of_the_service_wait_for_a_judge_that_thinks() {
+    let provider = Provider::start().await;
+    let gate = Gate::default();
+    let held = gate.clone();
+    provider.script(move |seen| {
+        seen.api()?;
+        if asks_for_a_skill(seen) {
+            return Some(Reply::text(&skill()));
+        }
+        question(seen).map(|_| Stream::after(&held).hang())
+    });
+    let mut product = with_a_judge(&provider, &json!({})).await;
+    proven(&provider, &product).await;
+    gate.reached().await;
+    let before = product.json(&["skills", "effect", NAME]).await["uses"].as_u64();
+    let mut n = 0;
+    until("what comes of turns is still read", || {
+        n += 1;
+        let agent = product.agent().with_header("x-session-id", &format!("u{n}")).with_header("x-turn-type", "main");
+        let agent = agent.with_header("x-session-done", "true");
+        let product = &product;
+        async move {
+            let chat = Chat::new(Api::Chat).user("Make a zebra list that has zebra dates.");
+            within("a turn beside it", chat.send(&agent)).await;
+            let now = product.json(&["skills", "effect", NAME]).await["uses"].as_u64();
+            (now > before).then_some(())
+        }
+    })
+    .await;
+    let said = product.stop().await;
+    assert_eq!(said.code, 0, "{said:?}");
 }

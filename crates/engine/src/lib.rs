@@ -19,6 +19,7 @@ pub mod lock;
 pub mod logs;
 mod meanings;
 mod memory_import;
+mod memory_meaning;
 mod port;
 mod provider;
 mod redact;
