@@ -43,20 +43,24 @@ async fn a_template_that_breaks_off_ends_its_own_answer_only() {
     let mut product = Product::with_base("", &settings);
     product.start().await;
     let agent = product.agent().patient();
+    let mut broke_off = 0;
     for (nth, template) in hostile().iter().enumerate() {
         let shown: String = template.chars().take(60).collect();
         std::fs::write(&file, tiny::qwen3_with(template)).expect("a model");
         let api = [Api::Chat, Api::Messages, Api::Responses][nth % 3];
         let answer = agent.ask(api, &hello(api, "hi", false)).await;
         let (status, said) = (answer.status(), answer.text());
-        assert!(status == 503 || status == 400, "{shown}: {status} {said}");
-        assert!(said.contains("template"), "{shown}: {said}");
+        // Some fit into a stack and are answered; the others say that it was the template.
+        assert!([200, 400, 503].contains(&status), "{shown}: {status} {said}");
+        assert!(status == 200 || said.contains("template"), "{shown}: {said}");
+        broke_off += usize::from(said.contains("broke off"));
         assert!(health(&product.addr()).await, "{shown}");
         // And with a template as it should be the next one is answered.
         std::fs::write(&file, tiny::qwen3_with(PLAIN)).expect("a model");
         let answer = agent.ask(Api::Chat, &hello(Api::Chat, "hi", false)).await;
         assert_eq!(answer.status(), 200, "{shown}");
     }
+    assert!(broke_off >= 3, "{broke_off} of them");
 }
 
 #[tokio::test]
