@@ -112,6 +112,12 @@ pub(crate) struct Inner {
     pub tell: OnceLock<Tell>,
 }
 
+/// A question's vector, and what it is looked for in.
+pub(crate) struct Asked {
+    vector: embed::Vector,
+    meaning: Arc<proxy::Meaning>,
+}
+
 impl Core {
     /// Settings, library and journal without a service.
     pub(crate) fn cold(home: Home, config: Option<PathBuf>, clock: Clock) -> Self {
@@ -221,10 +227,32 @@ impl Core {
     }
 
     /// The skills that fit, under the limits of the settings.
-    pub(crate) fn find_skills(&self, words: &str, agent: Option<&str>) -> Vec<skills::Hit> {
+    pub(crate) fn find_skills(&self, words: &str, agent: Option<&str>, question: Option<&Asked>) -> Vec<skills::Hit> {
         let settings = proxy::SkillSettings::from_config(&self.reading().loaded.config);
         let query = skills::Query { text: words, agent, disabled: Some(&settings.disabled) };
-        self.library().snapshot().search(&query, &settings.limits)
+        let bank = self.library().snapshot();
+        let Some(Asked { vector, meaning }) = question else { return bank.search(&query, &settings.limits) };
+        let by = skills::ByMeaning {
+            question: vector,
+            meanings: &meaning.skills.load(),
+            words: meaning.words,
+            floor: settings.limits.floor,
+        };
+        bank.search_by(&by, &query, &settings.limits)
+    }
+
+    /// What a person asks as a vector, where a turn with these words would be searched for by meaning. A person waits longer
+    /// than a turn may.
+    pub(crate) async fn question_vector(&self, words: &str) -> Option<Asked> {
+        const PATIENCE: Duration = Duration::from_secs(10);
+        let meaning = self.running().ok()?.meanings.meaning.load_full()?;
+        if words.trim().is_empty() {
+            return None;
+        }
+        let texts = [words.to_owned()];
+        let asked = tokio::time::timeout(PATIENCE, meaning.embedder.embed(embed::Side::Query, &texts)).await;
+        let vector = asked.ok()?.ok()?.into_iter().next()?;
+        Some(Asked { vector, meaning })
     }
 
     /// The plain value of a secret setting, for its owner.

@@ -27,7 +27,7 @@ use crate::meanings::{self, MeaningRoom};
 use crate::remember::{self, Memories};
 use crate::run::Run;
 use crate::serve::Lifeline;
-use crate::{Clock, api, doors, port, serve, watch as changes};
+use crate::{Clock, api, doors, judge, port, serve, watch as changes};
 
 /// How long running answers may take to end by themselves.
 const DRAIN: Duration = Duration::from_millis(4500);
@@ -343,9 +343,11 @@ impl Engine {
             clock: Arc::clone(&clock),
             ask: self.core.evolver(),
             look: self.core.look_for_evolver(),
+            judge: self.core.judge(),
             ending: self.cancel.clone(),
         };
         self.tasks.spawn(evolve::learn(tools.clone()));
+        self.tasks.spawn(judge::work(tools.clone()));
         self.tasks.spawn(evolve::work(tools, events.subscribe()));
         let deps = proxy::Deps {
             settings: Arc::clone(&run.settings),

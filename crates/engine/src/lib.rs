@@ -13,6 +13,7 @@ mod engine;
 mod evolve;
 mod files;
 pub mod health;
+mod judge;
 mod local;
 pub mod lock;
 pub mod logs;

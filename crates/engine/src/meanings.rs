@@ -22,6 +22,8 @@ use crate::local::search_model;
 
 /// How long a model that failed is left alone, and how often it is looked whether the folder holds another one.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the model may take with one batch.
+const BATCH_PATIENCE: Duration = Duration::from_secs(120);
 /// Texts that are asked for at once.
 const BATCH: usize = 64;
 /// The first line of the file; another form has another line.
@@ -162,6 +164,8 @@ pub(crate) async fn work(
         };
         let made = tokio::select! {
             () = ending.cancelled() => return,
+            // Other settings count at once, whatever the model is at.
+            () = room.wake.notified() => continue,
             made = make(&room, &library, meaning) => made.map_err(|why| missing(wish).unwrap_or(why)),
         };
         let failed = made.is_err();
@@ -244,7 +248,10 @@ async fn make(room: &MeaningRoom, library: &Library, meaning: &proxy::Meaning) -
         missing.sort_unstable();
         missing.dedup();
         for batch in missing.chunks(BATCH) {
-            let vectors = meaning.embedder.embed(side, batch).await.map_err(|error| sentence(&error))?;
+            let embedded = tokio::time::timeout(BATCH_PATIENCE, meaning.embedder.embed(side, batch)).await;
+            let vectors = embedded
+                .map_err(|_| format!("the embedding model gave nothing for {} s", BATCH_PATIENCE.as_secs()))?
+                .map_err(|error| sentence(&error))?;
             kept.extend(batch.iter().zip(vectors).map(|(text, vector)| (key(side, text), vector)));
         }
     }

@@ -189,6 +189,7 @@ pub(crate) fn secrets(config: &Config) -> Vec<String> {
     ];
     keys.into_iter()
         .chain(config.llm.headers.values())
+        .chain(config.proxy.agent_keys.values())
         .map(|secret| secret.expose().to_owned())
         .filter(|value| !value.is_empty())
         .collect()

@@ -250,19 +250,14 @@ impl Knowledge for SkillKnowledge {
         let measured = self.library.measured();
         let (hits, alone) = self.search(&bank, &query, &settings.limits).await;
         let piece = |hit: skills::Hit| {
-            let section = skills::section(&hit);
             let share = measured.get(&hit.skill.name).copied().filter(|share| *share > 0.0);
-            // Once it stands in the conversation, a turn cannot do without it, and proves nothing about it.
-            let share = share.filter(|_| !ask.added.iter().any(|text| text.contains(&section)));
-            let trial = Trial {
-                version: skills::hex(hit.skill.content_hash),
-                share,
-                held_out: share.is_some_and(|share| lot(ask.random, &hit.skill.name) < share),
-            };
+            let version = skills::hex(hit.skill.content_hash);
+            let held_out = share.is_some_and(|share| lot(&ask.session, &version) < share);
+            let trial = Trial { version, share, held_out };
             Piece {
                 kind: "skill",
                 group: "",
-                section,
+                section: skills::section(&hit),
                 id: hit.skill.name.clone(),
                 score: hit.score,
                 why: match &alone {
@@ -272,7 +267,9 @@ impl Knowledge for SkillKnowledge {
                 trial: Some(trial),
             }
         };
-        hits.into_iter().map(piece).collect()
+        // One that is about to go is given to nobody.
+        let stays = |hit: &skills::Hit| measured.get(&hit.skill.name).is_none_or(|share| *share < 1.0);
+        hits.into_iter().filter(stays).map(piece).collect()
     }
 
     fn generation(&self, agent: &str) -> Option<i64> {
@@ -280,9 +277,11 @@ impl Knowledge for SkillKnowledge {
     }
 }
 
-/// A number from 0 to 1 that the turn's random bits give a skill: each skill of a turn draws a lot of its own.
-fn lot(random: u64, name: &str) -> f32 {
-    let bits = xxhash_rust::xxh3::xxh3_64_with_seed(name.as_bytes(), random) >> 40;
+/// A number from 0 to 1 that a conversation gives the text of a skill, each for itself. It stays the same as long as the
+/// conversation goes on: what it was given once stands in it.
+fn lot(session: &str, version: &str) -> f32 {
+    let seed = xxhash_rust::xxh3::xxh3_64(session.as_bytes());
+    let bits = xxhash_rust::xxh3::xxh3_64_with_seed(version.as_bytes(), seed) >> 40;
     bits as f32 / (1u32 << 24) as f32
 }
 
@@ -295,8 +294,7 @@ mod tests {
         let turns = 20_000u64;
         let mut both = [0u32; 4];
         for turn in 0..turns {
-            let random = xxhash_rust::xxh3::xxh3_64(&turn.to_le_bytes());
-            let held = ["iso-dates", "short-answers"].map(|name| lot(random, name) < 0.2);
+            let held = ["iso-dates", "short-answers"].map(|name| lot(&format!("s-{turn}"), name) < 0.2);
             both[usize::from(held[0]) + 2 * usize::from(held[1])] += 1;
         }
         let share = |n: u32| f64::from(n) / turns as f64;

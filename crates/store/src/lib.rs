@@ -33,8 +33,8 @@ pub use memory::{
 };
 pub use session::{EndReason, Session, SessionFilter, StateMatch};
 pub use skills::{
-    DueSession, Exposed, Generation, NewSkillTurn, NewSkillVersion, Observation, PendingTurn, SkillEvolution,
-    SkillOutcome, SkillProposal, SkillRow, SkillState, SkillVersion, TurnRow,
+    DueSession, Exposed, Generation, HeldOut, NewSkillTurn, NewSkillVersion, Observation, PendingTurn, ReplayedTurn,
+    SkillEvolution, SkillOutcome, SkillProposal, SkillReplay, SkillRow, SkillState, SkillVersion, TurnRow,
 };
 pub use store::{Kept, Options, Store};
 pub use turn::{

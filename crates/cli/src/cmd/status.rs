@@ -49,6 +49,11 @@ fn print(out: &Out, status: &Status) {
     if let Some(reason) = &status.learning.reason {
         rows.push(("learning", format!("off: {reason}")));
     }
+    match (&status.learning.judge, &status.learning.judge_reason) {
+        (_, Some(reason)) => rows.push(("judge", format!("not asked: {reason}"))),
+        (Some(model), None) => rows.push(("judge", format!("{model} compares answers before a learned skill is kept"))),
+        (None, None) => {}
+    }
     let meaning = &status.by_meaning;
     if let Some(reason) = &meaning.reason {
         rows.push(("by meaning", format!("off: {reason}")));

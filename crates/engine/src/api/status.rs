@@ -72,6 +72,12 @@ pub struct LearningState {
     pub model: Option<String>,
     /// Why nothing is learned though it is wanted.
     pub reason: Option<String>,
+    /// The judge that compares answers before a learned skill counts as proven; absent = none is asked.
+    #[serde(default)]
+    pub judge: Option<String>,
+    /// Why it is not asked at the moment.
+    #[serde(default)]
+    pub judge_reason: Option<String>,
 }
 
 /// Whether skills are found by meaning.
