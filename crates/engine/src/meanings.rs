@@ -12,7 +12,7 @@ use config::{Config, Home, RetrievalMode};
 use embed::{Embedder, Local, LocalOptions, Remote, RemoteOptions, Side, Vector};
 use proxy::SkillsBy;
 use serde_json::json;
-use skills::{Library, Meanings, Texts, small_talk};
+use skills::{Library, Meanings, Texts, background};
 use tokio::sync::{Notify, broadcast};
 use tokio_util::sync::CancellationToken;
 
@@ -248,7 +248,7 @@ async fn make(room: &MeaningRoom, library: &Library, meaning: &proxy::Meaning) -
     };
     let wanted: Vec<(u128, Texts)> = bank.skills().iter().map(|skill| (skill.content_hash, Texts::of(skill))).collect();
     let mut passages: Vec<&str> = Vec::new();
-    let mut queries: Vec<&str> = small_talk().collect();
+    let mut queries: Vec<&str> = background().collect();
     for (_, texts) in &wanted {
         passages.push(&texts.whole);
         queries.extend(texts.phrases.iter().map(String::as_str));
@@ -275,17 +275,17 @@ async fn make(room: &MeaningRoom, library: &Library, meaning: &proxy::Meaning) -
         }
     }
     let get = |side, text: &str| kept.get(&key(side, text)).cloned();
-    let mut meanings = Meanings {
-        small_talk: small_talk().filter_map(|text| get(Side::Query, text)).collect(),
-        skills: HashMap::with_capacity(wanted.len()),
-    };
+    let everyday: Vec<Vector> = background().filter_map(|text| get(Side::Query, text)).collect();
+    let mut vectors = HashMap::with_capacity(wanted.len());
     for (hash, texts) in &wanted {
         if let Some(whole) = get(Side::Passage, &texts.whole) {
             let phrases = texts.phrases.iter().filter_map(|text| get(Side::Query, text)).collect();
-            meanings.skills.insert(*hash, skills::Meaning { whole, phrases });
+            vectors.insert(*hash, skills::Meaning { whole, phrases });
         }
     }
-    let ready = u32::try_from(meanings.skills.len()).unwrap_or(u32::MAX);
+    let meanings = tokio::task::spawn_blocking(move || Meanings::new(everyday, vectors)).await;
+    let meanings = meanings.map_err(|_| "the vectors of skills could not be compared".to_owned())?;
+    let ready = u32::try_from(meanings.len()).unwrap_or(u32::MAX);
     meaning.skills.store(Arc::new(meanings));
     let now = ByMeaning { wanted: true, on: true, model: name.clone(), ready, of, ..ByMeaning::default() };
     room.state.store(Arc::new(now));
