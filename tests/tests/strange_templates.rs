@@ -52,7 +52,7 @@ async fn a_template_that_breaks_off_ends_its_own_answer_only() {
         let (status, said) = (answer.status(), answer.text());
         // Some fit into a stack and are answered; the others say that it was the template.
         assert!([200, 400, 503].contains(&status), "{shown}: {status} {said}");
-        assert!(status == 200 || said.contains("template"), "{shown}: {said}");
+        assert!(status != 503 || said.contains("template"), "{shown}: {said}");
         broke_off += usize::from(said.contains("broke off"));
         assert!(health(&product.addr()).await, "{shown}");
         // And with a template as it should be the next one is answered.

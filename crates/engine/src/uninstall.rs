@@ -143,6 +143,10 @@ pub fn plan(home: &Home, everything: bool) -> io::Result<Plan> {
     }
     let apart: Vec<&PathBuf> = models.iter().chain(&skills).collect();
     plan.home(home, everything, &apart)?;
+    // Single files first: there are many skills.
+    for list in [&mut plan.goes, &mut plan.stays] {
+        list.sort_by_key(|found| found.what == What::Whole);
+    }
     plan.shelves = models;
     Ok(plan)
 }

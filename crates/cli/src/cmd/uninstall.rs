@@ -29,7 +29,8 @@ pub(crate) async fn run(ctx: &Ctx, args: &Uninstall) -> Result<ExitCode, Fail> {
         show(ctx, "This stays, since it is yours:", &planned.stays);
         show(ctx, "This stays, since MetaClaw has not put it there:", &planned.foreign);
     }
-    if planned.goes.is_empty() && ctx.holder().is_none() {
+    // With a yes, empty folders go even so.
+    if planned.goes.is_empty() && !args.yes && ctx.holder().is_none() {
         match ctx.out.json {
             true => report(ctx, &planned, 0),
             false => ctx.out.line(&format!("There is nothing to remove in {}.", ctx.home.dir().display())),
