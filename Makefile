@@ -32,11 +32,12 @@ install:
 	install -m 755 $(BUILD)/release/metaclaw $(PREFIX)/bin/metaclaw
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "$(PREFIX)/bin is not on your PATH yet: export PATH=$(PREFIX)/bin:\$$PATH";; esac
 
-# Takes away what `make install` and MetaClaw put on this machine: models, the service's own files and the command. Settings,
-# turns, memories and skills stay; EVERYTHING=yes takes them too, after a second question.
+# Takes away what `make install`, `make run` and MetaClaw put on this machine: models, the service's own files and the command.
+# Settings, turns, memories and skills stay; EVERYTHING=yes takes them too, after a second question. YES=yes asks nothing.
 uninstall:
-	@if [ -x $(PREFIX)/bin/metaclaw ]; then $(PREFIX)/bin/metaclaw uninstall $(if $(EVERYTHING),--everything); \
-	    else echo "$(PREFIX)/bin/metaclaw is not there"; exit 1; fi
+	@program=; for one in $(PREFIX)/bin/metaclaw $(BUILD)/release/metaclaw; do [ -n "$$program" ] || [ ! -x $$one ] || program=$$one; done; \
+	if [ -z "$$program" ]; then echo "there is no metaclaw in $(PREFIX)/bin or $(BUILD)/release"; exit 1; fi; \
+	$$program uninstall $(if $(EVERYTHING),--everything) $(if $(YES),--yes $(if $(EVERYTHING),--yes-everything))
 	rm -f $(PREFIX)/bin/metaclaw
 
 # Everything there is to prove, the end-to-end tests included. cargo-nextest is used where it is installed.

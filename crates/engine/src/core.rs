@@ -114,8 +114,9 @@ pub(crate) struct Inner {
 
 /// A question's vector, and what it is looked for in.
 pub(crate) struct Asked {
-    vector: embed::Vector,
+    meant: memory::Meant,
     meaning: Arc<proxy::Meaning>,
+    by: proxy::SkillsBy,
 }
 
 impl Core {
@@ -231,28 +232,25 @@ impl Core {
         let settings = proxy::SkillSettings::from_config(&self.reading().loaded.config);
         let query = skills::Query { text: words, agent, disabled: Some(&settings.disabled) };
         let bank = self.library().snapshot();
-        let Some(Asked { vector, meaning }) = question else { return bank.search(&query, &settings.limits) };
+        let Some(Asked { meant, meaning, by }) = question else { return bank.search(&query, &settings.limits) };
         let by = skills::ByMeaning {
-            question: vector,
+            question: &meant.vector,
             meanings: &meaning.skills.load(),
-            words: meaning.words,
+            words: *by == proxy::SkillsBy::Both,
             floor: settings.limits.floor,
         };
         bank.search_by(&by, &query, &settings.limits)
     }
 
-    /// What a person asks as a vector, where a turn with these words would be searched for by meaning. A person waits longer
-    /// than a turn may.
+    /// What a person asks as a vector, where a turn with these words would be searched for by meaning.
     pub(crate) async fn question_vector(&self, words: &str) -> Option<Asked> {
-        const PATIENCE: Duration = Duration::from_secs(10);
         let meaning = self.running().ok()?.meanings.meaning.load_full()?;
+        let by = meaning.skills_by?;
         if words.trim().is_empty() {
             return None;
         }
-        let texts = [words.to_owned()];
-        let asked = tokio::time::timeout(PATIENCE, meaning.embedder.embed(embed::Side::Query, &texts)).await;
-        let vector = asked.ok()?.ok()?.into_iter().next()?;
-        Some(Asked { vector, meaning })
+        let meant = meaning.by_hand(words).await.ok()?;
+        Some(Asked { meant, meaning, by })
     }
 
     /// The plain value of a secret setting, for its owner.

@@ -24,6 +24,7 @@ use crate::local::Local;
 use crate::lock::{Asked, Holder, HomeLock, LockError};
 use crate::logs::LogControl;
 use crate::meanings::{self, MeaningRoom};
+use crate::memory_meaning;
 use crate::remember::{self, Memories};
 use crate::run::Run;
 use crate::serve::Lifeline;
@@ -216,7 +217,7 @@ impl Engine {
                 ..proxy::Settings::from_config(&config)
             })),
             skills: Arc::new(ArcSwap::from_pointee(proxy::SkillSettings::from_config(&config))),
-            upstream: Arc::new(ArcSwap::from_pointee(proxy::route(&config, &http, &hop, &local.built_in))),
+            upstream: Arc::new(ArcSwap::from_pointee(proxy::route(&config, &http, &hop, &local.built_in()))),
             memories: Arc::new(Memories::new(store.clone(), &config)),
             evolution: Arc::new(evolution),
             meanings,
@@ -328,7 +329,20 @@ impl Engine {
             run.bus.clone(),
             self.cancel.clone(),
         ));
-        let memory = proxy::MemoryKnowledge::new(Arc::clone(&run.memories.settings), Arc::clone(&run.memories.wake));
+        let memory = proxy::MemoryKnowledge::new(
+            Arc::clone(&run.memories.settings),
+            Arc::clone(&run.meanings.meaning),
+            Arc::clone(&run.memories.wake),
+        );
+        let core = self.core.clone();
+        let look = Box::new(move || core.look_for_meaning());
+        self.tasks.spawn(memory_meaning::work(
+            Arc::clone(&run.memories),
+            Arc::clone(&run.meanings),
+            run.bus.clone(),
+            look,
+            self.cancel.clone(),
+        ));
         self.tasks.spawn(remember::work(
             Arc::clone(&run.memories),
             events.subscribe(),

@@ -19,6 +19,7 @@ pub mod lock;
 pub mod logs;
 mod meanings;
 mod memory_import;
+mod memory_meaning;
 mod port;
 mod provider;
 mod redact;
@@ -37,6 +38,8 @@ pub mod uninstall;
 mod watch;
 
 use std::sync::Arc;
+
+pub use builtin::rendered;
 
 pub use crate::core::{End, Overrides};
 pub use crate::engine::{Cold, Engine, StartError, StartOptions};

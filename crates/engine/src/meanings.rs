@@ -10,6 +10,7 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use config::{Config, Home, RetrievalMode};
 use embed::{Embedder, Local, LocalOptions, Remote, RemoteOptions, Side, Vector};
+use proxy::SkillsBy;
 use serde_json::json;
 use skills::{Library, Meanings, Texts, background};
 use tokio::sync::{Notify, broadcast};
@@ -19,6 +20,7 @@ use crate::api::ByMeaning;
 use crate::bus::{Bus, Event};
 use crate::core::sentence;
 use crate::local::search_model;
+use crate::memory_meaning;
 
 /// How long a model that failed is left alone, and how often it is looked whether the folder holds another one.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,11 +30,15 @@ const BATCH_PATIENCE: Duration = Duration::from_secs(120);
 const BATCH: usize = 64;
 /// The first line of the file; another form has another line.
 const FORM: &str = "metaclaw vectors 1";
+/// The file in `cache/`, and its name until it is whole.
+pub(crate) const VECTORS: &str = "skill-vectors";
+pub(crate) const NEW_VECTORS: &str = "skill-vectors.new";
 
 /// What is wanted of it. Not `Debug`: it holds a key.
 #[derive(Clone, PartialEq)]
 struct Wish {
-    words: bool,
+    skills_by: Option<SkillsBy>,
+    memories: bool,
     patience: Duration,
     source: Source,
 }
@@ -50,12 +56,13 @@ enum Source {
 
 impl Wish {
     fn of(config: &Config, home: &Home) -> Option<Self> {
-        let words = match config.skills.retrieval_mode {
-            RetrievalMode::Template => return None,
-            RetrievalMode::Hybrid => true,
-            RetrievalMode::Embedding => false,
+        let skills_by = match config.skills.retrieval_mode {
+            RetrievalMode::Hybrid if config.skills.enabled => Some(SkillsBy::Both),
+            RetrievalMode::Embedding if config.skills.enabled => Some(SkillsBy::Meaning),
+            _ => None,
         };
-        if !config.skills.enabled {
+        let memories = memory_meaning::is_wanted(config, home);
+        if skills_by.is_none() && !memories {
             return None;
         }
         let of = &config.embedding;
@@ -73,7 +80,7 @@ impl Wish {
                 model: of.api_model.clone(),
             }
         };
-        Some(Self { words, patience: Duration::from_millis(u64::from(of.patience_ms)), source })
+        Some(Self { skills_by, memories, patience: Duration::from_millis(u64::from(of.patience_ms)), source })
     }
 }
 
@@ -82,6 +89,8 @@ pub(crate) struct MeaningRoom {
     /// What the agent port asks.
     pub(crate) meaning: Arc<ArcSwapOption<proxy::Meaning>>,
     wish: Mutex<Option<Wish>>,
+    /// There is a model, or none any more.
+    pub(crate) ready: Notify,
     wake: Notify,
     home: Home,
     state: ArcSwap<ByMeaning>,
@@ -92,6 +101,7 @@ impl MeaningRoom {
         let room = Self {
             meaning: Arc::default(),
             wish: Mutex::default(),
+            ready: Notify::new(),
             wake: Notify::new(),
             home: home.clone(),
             state: ArcSwap::default(),
@@ -150,10 +160,11 @@ pub(crate) async fn work(
                         RemoteOptions { base: base.clone(), key: key.clone(), model: model.clone() },
                     )),
                 };
-                let meaning = Arc::new(proxy::Meaning::new(embedder, wish.words, wish.patience));
+                let meaning = Arc::new(proxy::Meaning::new(embedder, wish.skills_by, wish.memories, wish.patience));
                 (wish, meaning)
             });
             room.meaning.store(None);
+            room.ready.notify_one();
         }
         let Some((wish, meaning)) = &at_hand else {
             room.state.store(Arc::default());
@@ -170,7 +181,10 @@ pub(crate) async fn work(
         };
         let failed = made.is_err();
         match made {
-            Ok(()) => room.meaning.store(Some(Arc::clone(meaning))),
+            Ok(()) => {
+                room.meaning.store(Some(Arc::clone(meaning)));
+                room.ready.notify_one();
+            }
             Err(why) => {
                 let before = room.state.load();
                 if before.reason.as_ref() != Some(&why) {
@@ -179,6 +193,7 @@ pub(crate) async fn work(
                 }
                 room.state.store(Arc::new(ByMeaning { reason: Some(why), ..ByMeaning::clone(&before) }));
                 room.meaning.store(None);
+                room.ready.notify_one();
             }
         }
         loop {
@@ -218,11 +233,15 @@ async fn moved(events: &mut broadcast::Receiver<Event>) {
 
 /// Makes the vectors that are missing.
 async fn make(room: &MeaningRoom, library: &Library, meaning: &proxy::Meaning) -> Result<(), String> {
+    if meaning.skills_by.is_none() {
+        room.state.store(Arc::default());
+        return Ok(());
+    }
     let bank = library.snapshot();
     let name = meaning.embedder.name();
     let of = u32::try_from(bank.len()).unwrap_or(u32::MAX);
     room.state.store(Arc::new(ByMeaning { wanted: true, model: name.clone(), of, ..ByMeaning::default() }));
-    let file = room.home.dir().join("cache").join("skill-vectors");
+    let file = room.home.dir().join("cache").join(VECTORS);
     let mut kept = {
         let (file, name) = (file.clone(), name.clone());
         tokio::task::spawn_blocking(move || read(&file, &name)).await.unwrap_or_default()
@@ -312,7 +331,7 @@ fn write(file: &Path, name: &str, kept: &HashMap<u128, Vector>) -> std::io::Resu
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    let new = file.with_extension("new");
+    let new = file.with_file_name(NEW_VECTORS);
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]

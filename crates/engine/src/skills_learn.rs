@@ -12,6 +12,7 @@ use crate::api::{ByMeaning, Code, LearningState, Problem, store_problem};
 use crate::core::{Core, sentence};
 use crate::evolve::{AskEvolver, Failed, LookForEvolver, NoAnswer, look_through, rules, tell, tell_considered};
 use crate::judge::{AskJudge, Judge};
+use crate::memory_meaning;
 
 impl Core {
     /// The workshop for reading; `None` while there is no journal.
@@ -147,6 +148,28 @@ impl Core {
                 ..ByMeaning::default()
             },
         }
+    }
+
+    /// Whether memories are found by meaning.
+    pub(crate) fn memory_by_meaning(&self) -> ByMeaning {
+        let config = self.config();
+        match &self.0.run {
+            Some(run) => run.memories.meaning.state(&config, self.home(), &run.meanings),
+            None => memory_meaning::unasked(&config, self.home()),
+        }
+    }
+
+    /// A model for finding by meaning may have come.
+    pub(crate) fn look_for_meaning(&self) {
+        if let Some(run) = &self.0.run {
+            run.meanings.config_read(&self.config());
+        }
+    }
+
+    /// What a search by hand means, where memories are found by meaning.
+    pub(crate) async fn meant(&self, words: &str) -> Option<memory::Meant> {
+        let meaning = self.0.run.as_ref()?.meanings.meaning.load_full().filter(|meaning| meaning.memories)?;
+        meaning.by_hand(words).await.ok()
     }
 
     /// Whether skills are learned.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use async_trait::async_trait;
 
-use crate::meaning::Meaning;
+use crate::meaning::{Asked, Meaning, SkillsBy};
 use crate::memory_routes::{OwnAnswer, OwnCall};
 
 /// What is known about the user turn that could use some help.
@@ -36,6 +36,8 @@ pub struct Ask {
     pub remembered: bool,
     /// 64 unpredictable bits, for drawing lots.
     pub random: u64,
+    /// What the question means, once somebody has asked.
+    pub asked: Asked,
 }
 
 /// One thing worth adding.
@@ -186,7 +188,7 @@ const HEAD: usize = 1200;
 const TAIL: usize = 800;
 
 /// A long text without its middle, so that a pasted log costs no more than a question.
-fn head_and_tail(text: &str) -> Cow<'_, str> {
+pub(crate) fn head_and_tail(text: &str) -> Cow<'_, str> {
     let after_head = text.char_indices().nth(HEAD).map(|(at, _)| at);
     let tail = text.char_indices().rev().nth(TAIL - 1).map(|(at, _)| at);
     match (after_head, tail) {
@@ -216,18 +218,21 @@ impl SkillKnowledge {
     async fn search(
         &self,
         bank: &skills::Bank,
+        ask: &Ask,
         query: &skills::Query<'_>,
         limits: &skills::Limits,
     ) -> (Vec<skills::Hit>, Option<String>) {
         let meaning = self.meaning.load_full().filter(|_| !query.text.trim().is_empty() && !bank.is_empty());
-        let Some(meaning) = meaning else { return (bank.search(query, limits), None) };
-        match meaning.question(query.text).await {
+        let Some((by, meaning)) = meaning.and_then(|meaning| Some((meaning.skills_by?, meaning))) else {
+            return (bank.search(query, limits), None);
+        };
+        match meaning.question(ask).await {
             Ok(question) => {
                 let meanings = meaning.skills.load();
                 let by = skills::ByMeaning {
-                    question: &question,
+                    question: &question.vector,
                     meanings: &meanings,
-                    words: meaning.words,
+                    words: by == SkillsBy::Both,
                     floor: limits.floor,
                 };
                 (bank.search_by(&by, query, limits), None)
@@ -248,7 +253,7 @@ impl Knowledge for SkillKnowledge {
         let text = head_and_tail(&ask.text);
         let query = skills::Query { text: &text, agent: Some(&ask.agent), disabled: Some(&settings.disabled) };
         let measured = self.library.measured();
-        let (hits, alone) = self.search(&bank, &query, &settings.limits).await;
+        let (hits, alone) = self.search(&bank, ask, &query, &settings.limits).await;
         let piece = |hit: skills::Hit| {
             let share = measured.get(&hit.skill.name).copied().filter(|share| *share > 0.0);
             let version = skills::hex(hit.skill.content_hash);
@@ -260,10 +265,7 @@ impl Knowledge for SkillKnowledge {
                 section: skills::section(&hit),
                 id: hit.skill.name.clone(),
                 score: hit.score,
-                why: match &alone {
-                    Some(why) => format!("{} (by words alone: {why})", hit.why),
-                    None => hit.why,
-                },
+                why: told(hit.why, alone.as_deref()),
                 trial: Some(trial),
             }
         };
@@ -274,6 +276,14 @@ impl Knowledge for SkillKnowledge {
 
     fn generation(&self, agent: &str) -> Option<i64> {
         self.library.generations().map(|generations| generations.of(agent))
+    }
+}
+
+/// Why something was picked, and why not by meaning though that was wanted.
+pub(crate) fn told(why: String, alone: Option<&str>) -> String {
+    match alone {
+        Some(alone) => format!("{why} (by words alone: {alone})"),
+        None => why,
     }
 }
 

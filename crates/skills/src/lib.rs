@@ -29,6 +29,7 @@ pub mod workshop;
 pub use bank::{Bank, DEFAULT_FLOOR, Hit, Lexical, Limits, Query, Retriever};
 pub use builtin::{Builtin, InstallReport, builtin, install_builtin};
 pub use change::{Draft, Imported, MAX_IMPORT_BYTES, MAX_IMPORT_FILES, Trashed, modernise, validate};
+pub use disk::belongings;
 pub use error::Error;
 pub use index::Scored;
 pub use library::{Library, Reloaded};

@@ -27,9 +27,9 @@ pub use error::{Error, Result};
 pub use event::{Event, NewEvent};
 pub use lease::Lease;
 pub use memory::{
-    Absorbed, CHUNK, Fact, FactFilter, FactPatch, FactWords, Forget, Forgotten, Legacy, MemoryFigures, MemoryTurn,
-    NewFact, NewWindow, NewWindows, Posting, PostingRow, ScopeInfo, ScopeOf, TailWindow, Unheard, Window, WindowFilter,
-    decode, encode, read_legacy,
+    Absorbed, CHUNK, Fact, FactFilter, FactPatch, FactWords, Forget, Forgotten, Legacy, MemoryFigures, MemoryMeaning,
+    MemoryTurn, NewFact, NewWindow, NewWindows, Posting, PostingRow, ScopeInfo, ScopeOf, TailWindow, Unheard, Unmeant,
+    Window, WindowFilter, WindowVector, decode, encode, read_legacy,
 };
 pub use session::{EndReason, Session, SessionFilter, StateMatch};
 pub use skills::{

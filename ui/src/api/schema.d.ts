@@ -1055,7 +1055,7 @@ export interface components {
             /** @description Why it was picked. */
             why: string;
         };
-        /** @description Whether skills are found by meaning. */
+        /** @description Whether skills, or memories, are found by meaning. */
         ByMeaning: {
             /**
              * Format: int64
@@ -1073,12 +1073,12 @@ export interface components {
             on: boolean;
             /**
              * Format: int32
-             * @description Skills that have theirs, …
+             * @description Skills, or passages and facts, that have theirs, …
              */
             ready: number;
-            /** @description Why skills are found by their words though it is wanted. */
+            /** @description Why they are found by their words though it is wanted. */
             reason?: string | null;
-            /** @description The settings want it (`skills.retrieval_mode`). */
+            /** @description The settings want it (`skills.retrieval_mode`, `memory.retrieval_mode`). */
             wanted: boolean;
         };
         /** @description One changed place. */
@@ -2581,6 +2581,8 @@ export interface components {
             listen_note?: string | null;
             /** @description The log file. */
             log?: string | null;
+            /** @description Whether memories are found by meaning. */
+            memory_by_meaning?: components["schemas"]["ByMeaning"];
             /** @description What is missing for that. */
             missing?: string | null;
             /** @description `auto`, `rl` or `skills_only`, as this run has it. */
