@@ -173,6 +173,8 @@ async fn a_model_that_is_here_is_set_up_tried_listed_and_removed() {
     let (first, second) = out.split_once("Another conversation").expect("two turns");
     assert!(first.contains("Model:") && first.contains("added: skill write-email"), "{out}");
     assert!(second.contains("Model:") && second.contains("memory"), "{out}");
+    let told = product.output("err");
+    assert!(!told.contains("WARN"), "a warning stands in the middle of the first answer: {told}");
     let turns = product.turns().await;
     assert_eq!(turns.len(), 2, "{turns:#?}");
     for turn in &turns {

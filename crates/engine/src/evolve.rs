@@ -533,7 +533,7 @@ impl Learner {
             match &now.trouble {
                 Some(why) => {
                     // Who tries MetaClaw out has chosen what keeps it off: no fault that a terminal has to show.
-                    if why.contains(config::ONLY_FOR_TRYING) {
+                    if why.to_lowercase().contains(&config::ONLY_FOR_TRYING.to_lowercase()) {
                         tracing::info!("learning is off: {why}");
                     } else {
                         tracing::warn!("learning is off: {why}");
