@@ -570,8 +570,12 @@ pub(crate) enum MemoryVerb {
         #[arg(long)]
         scope: Option<String>,
     },
-    /// Read what is unread, take the facts that wait, archive what has expired
-    Maintain,
+    /// Read what is unread, take the facts that wait, archive what has expired, delete what is over its time
+    Maintain {
+        /// Change nothing; say what is over its time
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// The settings and weights of recall
     Policy,
     /// Serve the routes of the old memory sidecar on loopback until Ctrl-C

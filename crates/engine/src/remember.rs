@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::Clock;
 use crate::bus::Bus;
 use crate::memory_meaning::MemoryMeaning;
+use crate::retention;
 
 /// Turns that come close together are read together.
 const GATHER: Duration = Duration::from_millis(100);
@@ -47,6 +48,10 @@ pub(crate) struct Memories {
     pub(crate) meant: Notify,
     /// Memory by meaning.
     pub(crate) meaning: MemoryMeaning,
+    /// How long things are kept.
+    pub(crate) keep: ArcSwap<memory::Keep>,
+    /// That has changed.
+    pub(crate) kept: Notify,
 }
 
 impl Memories {
@@ -58,6 +63,8 @@ impl Memories {
             wake: Arc::default(),
             meant: Notify::new(),
             meaning: MemoryMeaning::default(),
+            keep: ArcSwap::from_pointee(retention::keep(config)),
+            kept: Notify::new(),
         }
     }
 
@@ -75,6 +82,10 @@ impl Memories {
         }
         self.settings.store(Arc::new(now));
         self.wake.notify_one();
+        let keep = retention::keep(config);
+        if *self.keep.swap(Arc::new(keep)) != keep {
+            self.kept.notify_one();
+        }
     }
 
     /// Memory was changed by hand: what is at hand is made anew.

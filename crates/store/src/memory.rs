@@ -10,6 +10,7 @@ mod index;
 mod legacy;
 mod live;
 mod postings;
+mod retire;
 mod scrub;
 mod search;
 mod vectors;
@@ -23,6 +24,7 @@ pub use forget::{Forget, Forgotten, ScopeOf};
 pub use legacy::{Legacy, read_legacy};
 pub use live::{MemoryFigures, NewWindows};
 pub use postings::{CHUNK, Posting, decode, encode};
+pub use retire::Retired;
 pub use search::{PostingRow, ScopeInfo, TailWindow, Window};
 pub use vectors::{MemoryMeaning, Unmeant, WindowVector};
 

@@ -259,7 +259,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Reads what is unread, takes the facts that wait, archives what has expired. */
+        /** Reads what is unread, takes the facts that wait, archives what has expired, deletes what is over its time. */
         post: operations["memoryMaintain"];
         delete?: never;
         options?: never;
@@ -1696,18 +1696,49 @@ export interface components {
             /** @description New ones that you should look at: old installs could turn their sense round. They have the label `unverified`. */
             unverified: number;
         };
-        /** @description What a round of maintenance did. */
+        /** @description What a round of maintenance did, or would do. */
         MemoryMaintained: {
+            /**
+             * @description Nothing was changed.
+             * @default false
+             */
+            dry_run: boolean;
             /**
              * Format: int64
              * @description Facts that expired.
+             * @default 0
              */
             expired: number;
-            /** @description New facts. */
+            /**
+             * @description New facts.
+             * @default 0
+             */
             facts: number;
-            /** @description What was done, as a sentence. */
+            /**
+             * @description Some of the facts that would go; of a dry run only.
+             * @default []
+             */
+            going: components["schemas"]["Memory"][];
+            /**
+             * @description What was done, as a sentence.
+             * @default
+             */
             message: string;
-            /** @description Sessions that facts were taken from. */
+            /**
+             * @description What was over its time, and is deleted.
+             * @default {
+             *       "facts": 0,
+             *       "passages": 0,
+             *       "turns": 0,
+             *       "sessions": 0,
+             *       "pinned": 0
+             *     }
+             */
+            retired: components["schemas"]["MemoryRetired"];
+            /**
+             * @description Sessions that facts were taken from.
+             * @default 0
+             */
             sessions: number;
         };
         /** @description A page of memories. */
@@ -1755,6 +1786,39 @@ export interface components {
              * @description Estimated tokens of it.
              */
             tokens: number;
+        };
+        /** @description What is over its time by `memory.retention_days` and `journal.retention_days`. */
+        MemoryRetired: {
+            /**
+             * Format: int64
+             * @description Facts.
+             * @default 0
+             */
+            facts: number;
+            /**
+             * Format: int64
+             * @description Passages.
+             * @default 0
+             */
+            passages: number;
+            /**
+             * Format: int64
+             * @description Pinned facts of that age, which stay.
+             * @default 0
+             */
+            pinned: number;
+            /**
+             * Format: int64
+             * @description Sessions that go whole.
+             * @default 0
+             */
+            sessions: number;
+            /**
+             * Format: int64
+             * @description Rows of the journal whose words go, or that go whole.
+             * @default 0
+             */
+            turns: number;
         };
         /** @description A question to memory. */
         MemorySearch: {
@@ -3423,7 +3487,10 @@ export interface operations {
     };
     memoryMaintain: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Nothing is changed; the answer says what would go. */
+                dry_run?: boolean;
+            };
             header?: never;
             path?: never;
             cookie?: never;

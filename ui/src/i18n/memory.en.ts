@@ -147,4 +147,5 @@ export const memoryEn = {
   wait_memory_do: "Look",
   added_forgotten: "A memory that was forgotten since",
   ev_memory: { by: "n", one: "{n} new memory", other: "{n} new memories" },
+  ev_memory_retired: { by: "n", one: "{n} memory was over its time and is deleted", other: "{n} memories were over their time and are deleted" },
 } as const;

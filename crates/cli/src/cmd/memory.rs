@@ -52,7 +52,7 @@ pub(crate) async fn run(ctx: &Ctx, verb: MemoryVerb) -> Result<ExitCode, Fail> {
         MemoryVerb::Scopes => scopes(ctx).await,
         MemoryVerb::History { id } => history(ctx, &id).await,
         MemoryVerb::Report { scope } => report(ctx, scope).await,
-        MemoryVerb::Maintain => maintain(ctx).await,
+        MemoryVerb::Maintain { dry_run } => maintain(ctx, dry_run).await,
         MemoryVerb::Policy => policy(ctx).await,
         MemoryVerb::Sidecar { port } => sidecar(ctx, port).await,
     }
@@ -429,13 +429,24 @@ async fn report(ctx: &Ctx, scope: Option<String>) -> Result<ExitCode, Fail> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn maintain(ctx: &Ctx) -> Result<ExitCode, Fail> {
-    let done: MemoryMaintained = ctx.api().await?.call(Method::POST, "/api/v1/memory/maintain", None::<&()>).await?;
+async fn maintain(ctx: &Ctx, dry_run: bool) -> Result<ExitCode, Fail> {
+    let path = format!("/api/v1/memory/maintain{}", query(&[("dry_run", dry_run.then(|| "true".to_owned()))]));
+    let done: MemoryMaintained = ctx.api().await?.call(Method::POST, &path, None::<&()>).await?;
     if ctx.out.json {
         ctx.out.value(&done);
         return Ok(ExitCode::SUCCESS);
     }
     ctx.out.line(&done.message);
+    if done.retired.pinned > 0 {
+        ctx.out.note(&format!("Pinned and therefore kept: {}.", figure(done.retired.pinned)));
+    }
+    if !done.going.is_empty() {
+        ctx.out.line("");
+        table(ctx, &done.going);
+        if done.retired.facts > done.going.len() as u64 {
+            ctx.out.note(&format!("And {} more.", figure(done.retired.facts - done.going.len() as u64)));
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 

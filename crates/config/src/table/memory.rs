@@ -53,6 +53,9 @@ section! {
         manual_trigger: bool = false, Bool, Live;
         /// After how many turns of a session facts are taken; also at its end.
         flush_every: u32 = 5, int(1, 10_000), Live, also "memory.memory_flush_every";
+        /// Facts and passages older than so many days are deleted for good, with the words they come from in the journal; 0 = they
+        /// are kept for ever. What is pinned stays.
+        retention_days: u32 = 0, int(0, 36_500), Live;
         /// Whether the memory policy improves itself.
         auto_upgrade_enabled: bool = false, Bool, Later(POLICY);
         /// How often.

@@ -15,7 +15,9 @@ use crate::core::Core;
 
 pub use self::figures::{MemoryScopeQuery, MemoryStats};
 pub use self::search::{MemoryHit, MemoryPreview, MemorySearch};
-pub use self::upkeep::{MemoryBackup, MemoryExportQuery, MemoryImport, MemoryImported, MemoryMaintained};
+pub use self::upkeep::{
+    MemoryBackup, MemoryExportQuery, MemoryImport, MemoryImported, MemoryMaintainQuery, MemoryMaintained, MemoryRetired,
+};
 
 /// A memory: a fact, or a passage as it was said.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -42,8 +42,8 @@ pub use self::learning::{
 pub use self::logs::{LogLines, LogQuery};
 pub use self::memory::{
     Memory, MemoryAdd, MemoryBackup, MemoryChange, MemoryEdit, MemoryExportQuery, MemoryHit, MemoryImport,
-    MemoryImported, MemoryMaintained, MemoryPage, MemoryPolicy, MemoryPreview, MemoryQuery, MemoryScopeQuery,
-    MemorySearch, MemoryStats, MemoryWeight,
+    MemoryImported, MemoryMaintainQuery, MemoryMaintained, MemoryPage, MemoryPolicy, MemoryPreview, MemoryQuery,
+    MemoryRetired, MemoryScopeQuery, MemorySearch, MemoryStats, MemoryWeight,
 };
 pub use self::models::{
     FetchOrder, FetchStage, FetchState, KeptModel, ModelChange, ModelOffer, ModelPurpose, Models, ModelsQuery,

@@ -12,4 +12,5 @@ mod languages;
 mod live;
 mod meaning;
 mod recall;
+mod retire;
 mod statements;

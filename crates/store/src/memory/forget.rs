@@ -155,18 +155,25 @@ impl Store {
         if !done.is_nothing() {
             // It is done: what cannot be cleared up just now is owed, and no reason to say that it failed.
             done.backups = self.drop_backups();
-            let cleared = async {
-                while self.memory_unindexed().await?.1 > 0 && self.memory_index(1024).await? > 0 {}
-                self.empty_log().await
-            };
-            done.pending = !cleared.await.unwrap_or_else(|error| {
-                tracing::warn!(%error, "what was forgotten is overwritten as soon as the journal can be written");
-                self.shared.log_owed.owe();
-                false
-            });
-            self.empty_spool().await;
+            done.pending = !self.cleared_up().await;
         }
         Ok(done)
+    }
+
+    /// Takes what is gone out of the index, and overwrites its bytes in log and spool. False while somebody reads the
+    /// database: then the checkpointer goes on with it.
+    pub(super) async fn cleared_up(&self) -> bool {
+        let cleared = async {
+            while self.memory_unindexed().await?.1 > 0 && self.memory_index(1024).await? > 0 {}
+            self.empty_log().await
+        };
+        let cleared = cleared.await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "what was forgotten is overwritten as soon as the journal can be written");
+            self.shared.log_owed.owe();
+            false
+        });
+        self.empty_spool().await;
+        cleared
     }
 
     /// Looks for what is to go in the bodies of the whole journal, beside the writer.
@@ -230,7 +237,7 @@ impl Default for Buried {
 }
 
 impl Buried {
-    fn add(&self, names: Vec<String>) {
+    pub(super) fn add(&self, names: Vec<String>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for name in names {
             known.put(name, ());
@@ -361,7 +368,7 @@ async fn whose(conn: &mut SqliteConnection, key: i64, scope_of: &ScopeOf) -> sql
 }
 
 /// Whichever rows go: the numbers up to here are used.
-async fn number_is_used(conn: &mut SqliteConnection) -> sqlx::Result<()> {
+pub(super) async fn number_is_used(conn: &mut SqliteConnection) -> sqlx::Result<()> {
     let used = "UPDATE deleted_turns SET highest = max(highest, ifnull((SELECT max(id) FROM turns), 0))";
     sqlx::query(used).execute(conn).await?;
     Ok(())
@@ -400,7 +407,7 @@ fn names_of(row: &SqliteRow) -> sqlx::Result<Vec<String>> {
 }
 
 /// Takes the blocks out of the journal that these memories stand in.
-async fn unshow(conn: &mut SqliteConnection, names: &[String]) -> sqlx::Result<()> {
+pub(super) async fn unshow(conn: &mut SqliteConnection, names: &[String]) -> sqlx::Result<()> {
     if names.is_empty() {
         return Ok(());
     }
@@ -411,19 +418,24 @@ async fn unshow(conn: &mut SqliteConnection, names: &[String]) -> sqlx::Result<(
     Ok(())
 }
 
-/// Deletes a fact; its name.
+/// Deletes a fact, so that it is not learned again; its name.
 async fn forget_fact(conn: &mut SqliteConnection, key: i64, at_ms: i64) -> sqlx::Result<String> {
+    let (id, scope, hash) = delete_fact(conn, key).await?;
+    bury(conn, scope, hash, at_ms).await?;
+    Ok(id)
+}
+
+/// Deletes a fact: its name, its scope, and the hash of its words.
+pub(super) async fn delete_fact(conn: &mut SqliteConnection, key: i64) -> sqlx::Result<(String, i64, i64)> {
     // Its windows first: the index learns of them by their trigger.
     sqlx::query("DELETE FROM memory_windows WHERE fact = ?").bind(key).execute(&mut *conn).await?;
-    let row = sqlx::query("DELETE FROM memory_facts WHERE key = ? RETURNING id, scope, hash");
-    let row = row.bind(key).fetch_one(&mut *conn).await?;
-    bury(conn, row.try_get("scope")?, row.try_get("hash")?, at_ms).await?;
-    row.try_get("id")
+    let row = sqlx::query_as("DELETE FROM memory_facts WHERE key = ? RETURNING id, scope, hash");
+    row.bind(key).fetch_one(&mut *conn).await
 }
 
 /// Deletes passages, and takes their words out of those after them; their names. What was meant itself is not learned
 /// again.
-async fn forget_windows(
+pub(super) async fn forget_windows(
     conn: &mut SqliteConnection,
     windows: &BTreeSet<i64>,
     meant: Option<i64>,

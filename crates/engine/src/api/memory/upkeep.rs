@@ -3,15 +3,16 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use memory::base_scope;
+use memory::{Keep, base_scope};
 use serde::{Deserialize, Serialize};
-use store::Forget;
+use store::{Forget, Retired};
 use utoipa::{IntoParams, ToSchema};
 
 use super::super::{Asked, Body, Code, Problem};
-use super::{MemoryChange, memory_problem};
+use super::{Memory, MemoryChange, memory_problem};
 use crate::core::Core;
 use crate::remember::blocking;
+use crate::retention;
 
 /// Erases a scope for good: facts, passages, index, and the conversations of the journal they come from.
 #[utoipa::path(delete, path = "/api/v1/memory/scopes/{scope}", operation_id = "memoryErase", tag = "memory",
@@ -110,34 +111,132 @@ pub(in crate::api) async fn import(
     imported.map(Json)
 }
 
-/// What a round of maintenance did.
+/// Facts that a dry run names at most.
+const NAMED: u32 = 20;
+
+/// How maintenance is done.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct MemoryMaintainQuery {
+    /// Nothing is changed; the answer says what would go.
+    pub dry_run: Option<bool>,
+}
+
+/// What is over its time by `memory.retention_days` and `journal.retention_days`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct MemoryRetired {
+    /// Facts.
+    pub facts: u64,
+    /// Passages.
+    pub passages: u64,
+    /// Rows of the journal whose words go, or that go whole.
+    pub turns: u64,
+    /// Sessions that go whole.
+    pub sessions: u64,
+    /// Pinned facts of that age, which stay.
+    pub pinned: u64,
+}
+
+impl From<Retired> for MemoryRetired {
+    fn from(gone: Retired) -> Self {
+        Self {
+            facts: gone.facts,
+            passages: gone.windows,
+            turns: gone.turns,
+            sessions: gone.sessions,
+            pinned: gone.pinned,
+        }
+    }
+}
+
+/// What a round of maintenance did, or would do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
 pub struct MemoryMaintained {
+    /// Nothing was changed.
+    pub dry_run: bool,
     /// Sessions that facts were taken from.
     pub sessions: usize,
     /// New facts.
     pub facts: usize,
     /// Facts that expired.
     pub expired: u64,
+    /// What was over its time, and is deleted.
+    pub retired: MemoryRetired,
+    /// Some of the facts that would go; of a dry run only.
+    pub going: Vec<Memory>,
     /// What was done, as a sentence.
     pub message: String,
 }
 
-/// Reads what is unread, takes the facts that wait, archives what has expired.
+/// Reads what is unread, takes the facts that wait, archives what has expired, deletes what is over its time.
 #[utoipa::path(post, path = "/api/v1/memory/maintain", operation_id = "memoryMaintain", tag = "memory",
+    params(MemoryMaintainQuery),
     responses((status = 200, body = MemoryMaintained), (status = "default", body = Problem)))]
-pub(in crate::api) async fn maintain(State(core): State<Core>) -> Result<Json<MemoryMaintained>, Problem> {
-    let room = core.memory_to_change().await?;
+pub(in crate::api) async fn maintain(
+    State(core): State<Core>,
+    Asked(query): Asked<MemoryMaintainQuery>,
+) -> Result<Json<MemoryMaintained>, Problem> {
     let now_ms = core.clock().now_ms();
-    let maintain = async move {
-        while room.work().await? {}
-        let flushed = room.flush_all().await?;
-        Ok((flushed, room.expire(now_ms).await?))
+    let keep = retention::keep(&core.config());
+    if query.dry_run.unwrap_or(false) {
+        return would_go(&core, keep, now_ms).await.map(Json);
+    }
+    let room = core.memory_to_change().await?;
+    let maintain = {
+        let room = room.clone();
+        async move {
+            while room.work().await? {}
+            let flushed = room.flush_all().await?;
+            Ok((flushed, room.expire(now_ms).await?))
+        }
     };
     let (flushed, expired) = blocking(maintain).await.map_err(memory_problem)?;
-    core.memory_changed();
-    let message = format!("{} new facts from {} sessions, {expired} expired.", flushed.facts, flushed.sessions);
-    Ok(Json(MemoryMaintained { sessions: flushed.sessions, facts: flushed.facts, expired, message }))
+    let gone = retention::let_go(&room, keep, now_ms, None).await.map_err(memory_problem)?;
+    let mut message = format!("{} new facts from {} sessions, {expired} expired.", flushed.facts, flushed.sessions);
+    if gone.is_nothing() {
+        core.memory_changed();
+    } else {
+        core.memory_forgotten();
+        if let Ok(run) = core.running() {
+            retention::told(&run.bus, keep, gone);
+        }
+        message.push_str(&format!(" Over their time and deleted for good: {}.", listed(gone)));
+    }
+    Ok(Json(MemoryMaintained {
+        sessions: flushed.sessions,
+        facts: flushed.facts,
+        expired,
+        retired: gone.into(),
+        message,
+        ..MemoryMaintained::default()
+    }))
+}
+
+/// What maintenance would delete.
+async fn would_go(core: &Core, keep: Keep, now_ms: i64) -> Result<MemoryMaintained, Problem> {
+    let mut would = MemoryMaintained { dry_run: true, ..MemoryMaintained::default() };
+    let Some(room) = core.memory().await? else {
+        "Nothing is remembered yet.".clone_into(&mut would.message);
+        return Ok(would);
+    };
+    let [mut memory, journal] = room.overdue(keep, now_ms).await.map_err(memory_problem)?;
+    let going = room.overdue_facts(keep, now_ms, NAMED).await.map_err(memory_problem)?;
+    memory += journal;
+    would.message = match (keep.is_for_ever(), memory.is_nothing()) {
+        (true, _) => "Everything is kept for ever: memory.retention_days and journal.retention_days are 0.".to_owned(),
+        (_, true) => "Nothing is over its time.".to_owned(),
+        _ => format!("Over their time, and to be deleted for good: {}.", listed(memory)),
+    };
+    would.retired = memory.into();
+    would.going = going.into_iter().map(Memory::from).collect();
+    Ok(would)
+}
+
+fn listed(gone: Retired) -> String {
+    let (facts, passages, turns, sessions) = (gone.facts, gone.windows, gone.turns, gone.sessions);
+    format!("{facts} facts, {passages} passages, the words of {turns} rows of the journal, {sessions} whole sessions")
 }
 
 /// Where a copy goes.
