@@ -2,6 +2,8 @@
 
 CREATE INDEX memory_facts_updated ON memory_facts (updated) WHERE pinned = 0;
 
+CREATE INDEX memory_facts_superseded ON memory_facts (superseded_by) WHERE superseded_by IS NOT NULL;
+
 -- Up to which fact it has been looked whether others say the same or the opposite.
 CREATE TABLE memory_tidied (fact INTEGER NOT NULL) STRICT;
 

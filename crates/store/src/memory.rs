@@ -13,6 +13,7 @@ mod postings;
 mod retire;
 mod scrub;
 mod search;
+mod tidy;
 mod vectors;
 
 pub use absorb::{Absorbed, MemoryTurn, NewWindow};
@@ -26,6 +27,7 @@ pub use live::{MemoryFigures, NewWindows};
 pub use postings::{CHUNK, Posting, decode, encode};
 pub use retire::Retired;
 pub use search::{PostingRow, ScopeInfo, TailWindow, Window};
+pub use tidy::{Merge, Merged};
 pub use vectors::{MemoryMeaning, Unmeant, WindowVector};
 
 use sqlx::{SqliteConnection, SqlitePool};

@@ -199,6 +199,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/memory/{id}/undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Takes back that a memory gave way to another that says the same or the opposite. The two are left alone from then on. */
+        post: operations["memoryUndo"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/memory/backup": {
         parameters: {
             query?: never;
@@ -259,7 +276,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Reads what is unread, takes the facts that wait, archives what has expired, deletes what is over its time. */
+        /**
+         * Reads what is unread, takes the facts that wait, settles those that say the same or the opposite, archives what has
+         *     expired, deletes what is over its time.
+         */
         post: operations["memoryMaintain"];
         delete?: never;
         options?: never;
@@ -1453,6 +1473,12 @@ export interface components {
              */
             expires_ms: number | null;
             /**
+             * @description Why it gave way, where nobody said so: `same` (it said the same), `opposite` (the opposite was said later), `newer` (another
+             *     answer was given later). It can be undone.
+             * @default null
+             */
+            gave_way: string | null;
+            /**
              * @description Its id; passages begin with `w`.
              * @default
              */
@@ -1698,6 +1724,11 @@ export interface components {
         };
         /** @description What a round of maintenance did, or would do. */
         MemoryMaintained: {
+            /**
+             * @description Facts that gave way to others that say the same, or the opposite later.
+             * @default 0
+             */
+            closed: number;
             /**
              * @description Nothing was changed.
              * @default false
@@ -3379,6 +3410,36 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Memory"][];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    memoryUndo: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the memory that gave way */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemoryChange"];
                 };
             };
             default: {

@@ -41,6 +41,7 @@ pub(crate) async fn run(ctx: &Ctx, verb: MemoryVerb) -> Result<ExitCode, Fail> {
             let edit = MemoryEdit { pinned: Some(!off), ..MemoryEdit::default() };
             change(ctx, Method::PATCH, &one(&id), Some(&edit)).await
         }
+        MemoryVerb::Undo { id } => change::<()>(ctx, Method::POST, &format!("{}/undo", one(&id)), None).await,
         MemoryVerb::Accept { id } => change::<()>(ctx, Method::POST, &format!("{}/accept", one(&id)), None).await,
         MemoryVerb::Forget { id, scope, yes } => forget(ctx, id, scope, yes).await,
         MemoryVerb::Export { out, scope, all } => export(ctx, out.as_deref(), scope, all).await,
@@ -224,6 +225,9 @@ async fn show(ctx: &Ctx, id: &str) -> Result<ExitCode, Fail> {
     if let Some(by) = &memory.superseded_by {
         rows.push(("replaced by", by.clone()));
     }
+    if let Some(why) = &memory.gave_way {
+        rows.push(("because", gave_way(why).to_owned()));
+    }
     if !memory.tags.is_empty() {
         rows.push(("labels", memory.tags.join(", ")));
     }
@@ -234,6 +238,15 @@ async fn show(ctx: &Ctx, id: &str) -> Result<ExitCode, Fail> {
         ctx.out.line(&ctx.out.paint(Tone::Faint, &format!("as said: {}", printable(&memory.quote))));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Why a memory gave way by itself, in words.
+fn gave_way(why: &str) -> &'static str {
+    match why {
+        "same" => "the other says the same",
+        "opposite" => "the opposite was said later",
+        _ => "another answer was given later",
+    }
 }
 
 async fn add(ctx: &Ctx, adding: MemoryAdding) -> Result<ExitCode, Fail> {
@@ -376,7 +389,7 @@ async fn history(ctx: &Ctx, id: &str) -> Result<ExitCode, Fail> {
         vec![
             moment(memory.valid_from_ms, &now),
             until,
-            memory.status.clone(),
+            memory.gave_way.as_deref().map_or_else(|| memory.status.clone(), |why| gave_way(why).to_owned()),
             memory.id.clone(),
             memory.content.clone(),
         ]

@@ -65,6 +65,9 @@ pub struct Memory {
     pub expires_ms: Option<i64>,
     /// Which memory took its place.
     pub superseded_by: Option<String>,
+    /// Why it gave way, where nobody said so: `same` (it said the same), `opposite` (the opposite was said later), `newer` (another
+    /// answer was given later). It can be undone.
+    pub gave_way: Option<String>,
 }
 
 impl From<Fact> for Memory {
@@ -91,8 +94,25 @@ impl From<Fact> for Memory {
             updated_ms: fact.updated_ms,
             expires_ms: fact.expires_ms,
             superseded_by: fact.superseded_by,
+            gave_way: None,
         }
     }
+}
+
+/// Says of closed facts why they gave way.
+async fn with_reasons(room: &::memory::Memory, mut memories: Vec<Memory>) -> Result<Vec<Memory>, Problem> {
+    let closed: Vec<String> = memories.iter().filter(|m| m.status == "superseded").map(|m| m.id.clone()).collect();
+    if closed.is_empty() {
+        return Ok(memories);
+    }
+    for merged in room.merges(&closed).await.map_err(memory_problem)?.into_iter().filter(|m| m.undone_ms.is_none()) {
+        let closed =
+            memories.iter_mut().find(|m| m.id == merged.closed && m.superseded_by.as_ref() == Some(&merged.by));
+        if let Some(memory) = closed {
+            memory.gave_way = Some(merged.why);
+        }
+    }
+    Ok(memories)
 }
 
 fn passage((scope, window): (String, Window)) -> Memory {
@@ -365,7 +385,9 @@ pub(super) async fn show(State(core): State<Core>, Path(id): Path<String>) -> Re
     if let Some(found) = room.passage(&id).await.map_err(memory_problem)? {
         return Ok(Json(passage(found)));
     }
-    Ok(Json(room.fact(&id).await.map_err(memory_problem)?.into()))
+    let fact = vec![room.fact(&id).await.map_err(memory_problem)?.into()];
+    let fact = with_reasons(&room, fact).await?.pop();
+    fact.map(Json).ok_or_else(|| memory_problem(memory::Error::NoSuchMemory(id)))
 }
 
 /// All versions of what a fact is about, the newest first.
@@ -375,7 +397,7 @@ pub(super) async fn show(State(core): State<Core>, Path(id): Path<String>) -> Re
 pub(super) async fn history(State(core): State<Core>, Path(id): Path<String>) -> Result<Json<Vec<Memory>>, Problem> {
     let room = core.memory().await?.ok_or_else(|| memory_problem(memory::Error::NoSuchMemory(id.clone())))?;
     let versions = room.history(&id).await.map_err(memory_problem)?;
-    Ok(Json(versions.into_iter().map(Memory::from).collect()))
+    with_reasons(&room, versions.into_iter().map(Memory::from).collect()).await.map(Json)
 }
 
 /// Changes of a fact; what is absent stays.
@@ -463,6 +485,20 @@ pub(super) async fn accept(State(core): State<Core>, Path(id): Path<String>) -> 
     room.accept(&id, core.clock().now_ms()).await.map_err(memory_problem)?;
     core.memory_changed();
     Ok(Json(MemoryChange::of(&id, "Accepted; it can be recalled from now on.")))
+}
+
+/// Takes back that a memory gave way to another that says the same or the opposite. The two are left alone from then on.
+#[utoipa::path(post, path = "/api/v1/memory/{id}/undo", operation_id = "memoryUndo", tag = "memory",
+    params(("id" = String, Path, description = "Id of the memory that gave way")),
+    responses((status = 200, body = MemoryChange), (status = "default", body = Problem)))]
+pub(super) async fn undo(State(core): State<Core>, Path(id): Path<String>) -> Result<Json<MemoryChange>, Problem> {
+    let room = core.memory_to_change().await?;
+    if !room.untidy(&id, core.clock().now_ms()).await.map_err(memory_problem)? {
+        return Err(Problem::new(Code::Conflict, "This memory has not given way by itself.")
+            .hint("See what became of it: metaclaw memory history ID"));
+    }
+    core.memory_changed();
+    Ok(Json(MemoryChange::of(&id, "It holds again.")))
 }
 
 /// Memory errors in the API's shape.

@@ -145,6 +145,7 @@ fn routes() -> OpenApiRouter<Core> {
         .routes(routes!(memory::show, memory::edit, memory::forget))
         .routes(routes!(memory::history))
         .routes(routes!(memory::accept))
+        .routes(routes!(memory::undo))
         .routes(routes!(config::list))
         .routes(routes!(config::validate))
         .routes(routes!(config::get, config::put, config::unset))

@@ -14,3 +14,5 @@ mod meaning;
 mod recall;
 mod retire;
 mod statements;
+mod summary;
+mod tidy;

@@ -13,6 +13,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteConnection};
 
 use super::scrub::{self, Held, Needle, Whose};
+use super::tidy::VERSIONS;
 use super::{index, json, json_list, unpack};
 use crate::{Error, NewTurn, Result, Scope, Store, blocks, migrate};
 
@@ -323,7 +324,24 @@ async fn plan(conn: &mut SqliteConnection, what: &Forget) -> sqlx::Result<Plan> 
         plan.windows.extend(windows);
         plan.raw.extend(said_whole(conn, needle).await?);
     }
+    let summaries = summaries_of(conn, &plan).await?;
+    plan.facts.extend(summaries);
     Ok(plan)
+}
+
+/// Summaries that were made of turns of which something goes. Their words are nobody's, and stand nowhere else but in
+/// blocks, which go with their names.
+async fn summaries_of(conn: &mut SqliteConnection, plan: &Plan) -> sqlx::Result<Vec<i64>> {
+    let made = "WITH gone (session, first, last) AS (
+                    SELECT session, turn_no, turn_no FROM memory_windows WHERE id IN (SELECT value FROM json_each(?1))
+                    UNION
+                    SELECT session, turn_start, turn_end FROM memory_facts WHERE key IN (SELECT value FROM json_each(?2))
+                )
+                SELECT DISTINCT s.key FROM gone JOIN memory_facts s ON s.session = gone.session
+                WHERE s.kind = 'working_summary' AND s.origin = 'model' AND s.session <> ''
+                  AND s.turn_start <= gone.last AND s.turn_end >= gone.first";
+    let made = sqlx::query_scalar(made).bind(json_list(plan.windows.iter().copied()));
+    made.bind(json_list(plan.facts.iter().copied())).fetch_all(conn).await
 }
 
 /// The text of the journal that the words come from, where it differs from them: memory leaves secrets out.
@@ -387,12 +405,7 @@ async fn empty_index(conn: &mut SqliteConnection, scope: &str) -> sqlx::Result<(
 }
 
 async fn versions(conn: &mut SqliteConnection, id: &str, history: bool) -> sqlx::Result<Vec<i64>> {
-    let query = if history {
-        "SELECT v.key FROM memory_facts f JOIN memory_facts v
-         ON v.key = f.key OR (v.scope = f.scope AND v.slot = f.slot) WHERE f.id = ?"
-    } else {
-        "SELECT key FROM memory_facts WHERE id = ?"
-    };
+    let query = if history { VERSIONS } else { "SELECT key FROM memory_facts WHERE id = ?1" };
     sqlx::query_scalar(query).bind(id).fetch_all(conn).await
 }
 

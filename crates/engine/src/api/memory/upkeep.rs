@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use memory::{Keep, base_scope};
+use memory::{Keep, Tidied, base_scope};
 use serde::{Deserialize, Serialize};
 use store::{Forget, Retired};
 use utoipa::{IntoParams, ToSchema};
@@ -11,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::super::{Asked, Body, Code, Problem};
 use super::{Memory, MemoryChange, memory_problem};
 use crate::core::Core;
-use crate::remember::blocking;
+use crate::remember::{blocking, settled};
 use crate::retention;
 
 /// Erases a scope for good: facts, passages, index, and the conversations of the journal they come from.
@@ -162,6 +162,8 @@ pub struct MemoryMaintained {
     pub facts: usize,
     /// Facts that expired.
     pub expired: u64,
+    /// Facts that gave way to others that say the same, or the opposite later.
+    pub closed: usize,
     /// What was over its time, and is deleted.
     pub retired: MemoryRetired,
     /// Some of the facts that would go; of a dry run only.
@@ -170,7 +172,8 @@ pub struct MemoryMaintained {
     pub message: String,
 }
 
-/// Reads what is unread, takes the facts that wait, archives what has expired, deletes what is over its time.
+/// Reads what is unread, takes the facts that wait, settles those that say the same or the opposite, archives what has
+/// expired, deletes what is over its time.
 #[utoipa::path(post, path = "/api/v1/memory/maintain", operation_id = "memoryMaintain", tag = "memory",
     params(MemoryMaintainQuery),
     responses((status = 200, body = MemoryMaintained), (status = "default", body = Problem)))]
@@ -189,12 +192,27 @@ pub(in crate::api) async fn maintain(
         async move {
             while room.work().await? {}
             let flushed = room.flush_all().await?;
-            Ok((flushed, room.expire(now_ms).await?))
+            let mut tidied = Tidied::default();
+            loop {
+                tidied += room.tidy(now_ms).await?;
+                if !tidied.more {
+                    break;
+                }
+            }
+            Ok((flushed, tidied, room.expire(now_ms).await?))
         }
     };
-    let (flushed, expired) = blocking(maintain).await.map_err(memory_problem)?;
+    let (flushed, tidied, expired) = blocking(maintain).await.map_err(memory_problem)?;
     let gone = retention::let_go(&room, keep, now_ms, None).await.map_err(memory_problem)?;
-    let mut message = format!("{} new facts from {} sessions, {expired} expired.", flushed.facts, flushed.sessions);
+    let mut message = format!(
+        "{} new facts from {} sessions, {} of {} looked at gave way to others, {expired} expired.",
+        flushed.facts, flushed.sessions, tidied.closed, tidied.looked
+    );
+    if let Ok(run) = core.running()
+        && tidied.closed > 0
+    {
+        settled(&run.bus, tidied);
+    }
     if gone.is_nothing() {
         core.memory_changed();
     } else {
@@ -208,6 +226,7 @@ pub(in crate::api) async fn maintain(
         sessions: flushed.sessions,
         facts: flushed.facts,
         expired,
+        closed: tidied.closed,
         retired: gone.into(),
         message,
         ..MemoryMaintained::default()
