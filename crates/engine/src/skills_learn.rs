@@ -58,6 +58,14 @@ impl Core {
         }
     }
 
+    /// Proposals were decided on, changed or brought by hand: everybody is told.
+    pub(crate) fn proposals_changed(&self, what: &str, proposals: &[i64], names: &[String]) {
+        if let Some(run) = &self.0.run {
+            run.bus
+                .keep("skill_proposals", serde_json::json!({ "what": what, "proposals": proposals, "names": names }));
+        }
+    }
+
     /// Asks the model that writes skills under the settings in force.
     pub(crate) fn evolver(&self) -> AskEvolver {
         let core = self.clone();

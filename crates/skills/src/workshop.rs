@@ -141,6 +141,8 @@ pub struct Workshop {
     pub(crate) rules: Arc<Rules>,
     /// Fingerprint of the library when its texts were last written down.
     seen: Arc<Mutex<Option<u64>>>,
+    /// Proposals are taken one at a time: what one is at is no leftover of a crash to another.
+    taking: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl std::fmt::Debug for Workshop {
@@ -152,7 +154,7 @@ impl std::fmt::Debug for Workshop {
 impl Workshop {
     /// A workshop over a library and a journal.
     pub fn new(library: Arc<Library>, store: Store, rules: Rules) -> Self {
-        Self { library, store, rules: Arc::new(rules), seen: Arc::default() }
+        Self { library, store, rules: Arc::new(rules), seen: Arc::default(), taking: Arc::default() }
     }
 
     /// The same under other rules.

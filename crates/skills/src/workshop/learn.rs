@@ -413,6 +413,8 @@ impl Workshop {
                         tracing::info!(proposal = id, %error, "a proposal is not taken by itself");
                         done.waiting.push(id);
                     }
+                    // Somebody was quicker.
+                    Err(super::Error::Decided { .. }) => {}
                     Err(error) => return Err(error),
                 },
             }
