@@ -73,5 +73,6 @@ async fn verb(cli: Cli, out: &Out) -> Result<ExitCode, Fail> {
         Verb::Turns(args) => cmd::turns::run(&ctx()?, args).await,
         Verb::Completion { shell } => cmd::completion(out, shell),
         Verb::Openapi => cmd::openapi(out),
+        Verb::Man { folder } => cmd::man(&folder),
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::Effect::{Accepted, Later, Live};
-use super::{BuiltIn, Control, Log, Memory, Opd, OpenRouter, Record, Rl, Scheduler, Synergy, WeChat, int, section};
+use super::{
+    App, BuiltIn, Control, Log, Memory, Opd, OpenRouter, Record, Rl, Scheduler, Synergy, WeChat, int, section,
+};
 use crate::Kind::{
     Address, Bool, Choice, List, Map, Path, Provider, Secret as SecretKind, SecretMap as Headers, Text, Url,
 };
@@ -63,6 +65,8 @@ section! {
         builtin: BuiltIn;
         /// The control API.
         control: Control;
+        /// The desktop app.
+        app: App;
         /// The log.
         log: Log;
     }
