@@ -1,7 +1,7 @@
-# run · test · install · uninstall · lint · bench · package. Each target first installs what it needs on Debian and Ubuntu,
-# once; elsewhere it says what is missing. CARGO_FLAGS goes to every cargo call (CI: --locked).
+# run · app · test · test-app · install · uninstall · lint · bench · package. Each target first installs what it needs on
+# Debian and Ubuntu, once; elsewhere it says what is missing. CARGO_FLAGS goes to every cargo call (CI: --locked).
 .DEFAULT_GOAL := run
-.PHONY: run test install uninstall test-setup peers lint bench bench-builtin package
+.PHONY: run app ui app-setup test test-app install uninstall test-setup peers lint bench bench-builtin bench-app icons package tarball
 
 CARGO_FLAGS ?=
 PREFIX      ?= $(HOME)/.local
@@ -15,6 +15,10 @@ MODEL       := $(or $(METACLAW_TEST_MODEL),$(wildcard $(PEERS)/llm/$(SMALL).gguf
 VERSION     := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 NAME        := metaclaw-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
 
+# What lint and test look at: all, or all but the desktop app where its libraries or its pages cannot be had (APP=no).
+SCOPE       := $(abspath $(BUILD))/scope
+DEB         := metaclaw_$(VERSION)_$(shell dpkg --print-architecture 2>/dev/null).deb
+
 # Where rustup puts cargo, for the shell that does not know it yet.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
@@ -23,6 +27,25 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 run:
 	@scripts/need cargo cc
 	cargo run --release $(CARGO_FLAGS) -p metaclaw-cli -- start $(if $(TRY),--try)
+
+# The window and the tray icon around the service.
+app: ui
+	@scripts/need cargo cc webkit
+	cargo run --release $(CARGO_FLAGS) -p metaclaw-app
+
+# The window's pages. `npm ci` refuses a registry that lacks an optional package; `npm install` keeps to the lock file too.
+ui: ui/dist/index.html
+ui/dist/index.html: ui/node_modules/.package-lock.json ui/index.html $(shell find ui/src ui/public ui/icons.svg -type f)
+	cd ui && npm run --silent build
+ui/node_modules/.package-lock.json: ui/package-lock.json
+	@scripts/need npm
+	cd ui && { npm ci --silent --no-audit --no-fund || npm install --silent --no-save --no-audit --no-fund; }
+	touch $@
+
+app-setup:
+	@mkdir -p $(dir $(SCOPE)); echo "--workspace --exclude metaclaw-app" >$(SCOPE)
+	@if [ "$(APP)" != no ] && scripts/need cc webkit npm && $(MAKE) --no-print-directory ui; then echo "--workspace" >$(SCOPE); \
+	    else echo "left out: the desktop app"; fi
 
 # Puts the command `metaclaw` into $(PREFIX)/bin.
 install:
@@ -40,17 +63,24 @@ uninstall:
 	rm -f $(PREFIX)/bin/metaclaw
 
 # Everything there is to prove, the end-to-end tests included. cargo-nextest is used where it is installed.
-test: test-setup
+test: test-setup app-setup
 	@scripts/need cargo cc
-	cargo build $(CARGO_FLAGS) --workspace --bins --tests
+	cargo build $(CARGO_FLAGS) $$(cat $(SCOPE)) --bins --tests
 	@[ -e "$(MODEL)" ] || METACLAW_HOME=$(PEERS)/builtin $(BUILD)/debug/metaclaw models fetch $(SMALL) --yes || \
 	    echo "the small model cannot be fetched; the tests that need it say so and pass"
 	@rm -f $(SKIPPED)
 	export METACLAW_SKIPPED=$(SKIPPED); status=0; \
 	if cargo nextest --version >/dev/null 2>&1; \
-	    then cargo nextest run $(CARGO_FLAGS) --workspace && cargo test $(CARGO_FLAGS) --workspace --doc; \
-	    else cargo test $(CARGO_FLAGS) --workspace --no-fail-fast; fi || status=$$?; \
+	    then cargo nextest run $(CARGO_FLAGS) $$(cat $(SCOPE)) && cargo test $(CARGO_FLAGS) --workspace --exclude metaclaw-app --doc; \
+	    else cargo test $(CARGO_FLAGS) $$(cat $(SCOPE)) --no-fail-fast; fi || status=$$?; \
 	if [ -e $(SKIPPED) ]; then echo "passed without their peer:"; sort -u $(SKIPPED); fi; exit $$status
+
+# The app in a real desktop session without a screen: tray, menu, window, notifications. METACLAW_APP=PATH takes a given
+# build, METACLAW_SHOTS=FOLDER keeps pictures.
+test-app: ui
+	@scripts/need cargo cc webkit desktop
+	cargo build $(CARGO_FLAGS) -p metaclaw-app -p metaclaw-cli
+	CARGO_TARGET_DIR=$(abspath $(BUILD)) /usr/bin/python3 -m unittest discover --start-directory tests/desktop --verbose
 
 # The real SDKs that the tests drive, pinned, in a virtual environment.
 test-setup: $(VENV)/requirements.txt
@@ -71,11 +101,11 @@ $(PEERS)/claude-code/ready:
 	npm install --silent --no-audit --no-fund --prefix $(@D) @anthropic-ai/claude-code@2.1.332
 	touch $@
 
-lint:
+lint: app-setup
 	@scripts/need cargo cc
 	cargo fmt --all --check
-	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc $(CARGO_FLAGS) --workspace --no-deps --quiet
+	cargo clippy $(CARGO_FLAGS) $$(cat $(SCOPE)) --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc $(CARGO_FLAGS) $$(cat $(SCOPE)) --no-deps --quiet
 	@if cargo deny --version >/dev/null 2>&1; then \
 	    cargo deny --workspace check bans licenses sources && \
 	    if cargo deny fetch db >/dev/null 2>&1; then cargo deny --workspace check advisories; \
@@ -94,13 +124,32 @@ bench-builtin:
 	cargo build --release $(CARGO_FLAGS) -p metaclaw-cli -p metaclaw-tests --bin metaclaw --bin bench
 	$(BUILD)/release/bench builtin
 
-# A tarball with the program, its licence and its shell completions, and the checksum beside it.
-package:
+# The app's own figures, of the release build in a session without a screen: memory, idle time, start, window.
+bench-app: ui
+	@scripts/need cargo cc webkit desktop
+	cargo build --release $(CARGO_FLAGS) -p metaclaw-app
+	METACLAW_APP=$(abspath $(BUILD))/release/metaclaw-app /usr/bin/python3 tests/desktop/figures.py
+
+# The pictures of the tray and of the program, from icons/*.svg.
+icons:
+	@scripts/need rsvg-convert
+	python3 scripts/icons
+
+# A Debian package with the app and the command, in $(BUILD)/package, and the checksum beside it.
+package: ui
+	@scripts/need cargo cc webkit dpkg-deb dpkg-shlibdeps
+	cargo build --release $(CARGO_FLAGS) -p metaclaw-app -p metaclaw-cli
+	scripts/deb $(BUILD)/release $(BUILD)/package/$(DEB)
+	cd $(BUILD)/package && sha256sum $(DEB) | tee $(DEB).sha256
+
+# A tarball with the command alone, its licence, man pages and shell completions, for machines without a display.
+tarball:
 	@scripts/need cargo cc
 	cargo build --release $(CARGO_FLAGS) -p metaclaw-cli
 	rm -rf $(BUILD)/package/$(NAME)
 	mkdir -p $(BUILD)/package/$(NAME)/completions
 	cp $(BUILD)/release/metaclaw README.md LICENSE CHANGELOG.md $(BUILD)/package/$(NAME)/
+	$(BUILD)/release/metaclaw man $(BUILD)/package/$(NAME)/man
 	for shell in bash zsh fish; do \
 	    $(BUILD)/release/metaclaw completion $$shell >$(BUILD)/package/$(NAME)/completions/metaclaw.$$shell || exit 1; done
 	tar -C $(BUILD)/package --owner=0 --group=0 --sort=name -czf $(BUILD)/package/$(NAME).tar.gz $(NAME)
