@@ -53,7 +53,7 @@ async function corrected(service, key, session, first, then) {
 /** Skills as after a week of learning: one on trial that was used and left out, one proposed that waits for a yes. */
 export async function seedLearning(service, key, { tries = 10 } = {}) {
   await service.api("PUT", "/config/skills.control_share", { value: 0.5 });
-  // The service looks for a model to ask when these habits change; without that it waits a minute after the setup.
+  // Changed habits make the service look for a model to ask at once.
   await service.api("PUT", "/config/skills.evolution_every_n_turns", { value: 9 });
   await corrected(service, key, "zebras", "List the zebras with their dates.", "No, that's wrong. Write all zebra dates as year, month and day.");
   const on = async (state) => (await service.api("GET", "/skills-learning")).skills.some((one) => one.name === "zebra-dates" && one.state === state);

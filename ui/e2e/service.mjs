@@ -23,6 +23,13 @@ export async function startService(binary) {
   const home = path.join(dir, "home");
   const [port, uiPort] = [await freePort(), await freePort()];
   const child = spawn(program, ["start", "--port", String(port), "--ui-port", String(uiPort)], { env: { ...process.env, METACLAW_HOME: home }, stdio: "ignore" });
+  // A run that is broken off leaves nothing behind.
+  for (const [signal, code] of [["SIGINT", 130], ["SIGTERM", 143]]) {
+    process.once(signal, () => {
+      child.kill("SIGKILL");
+      process.exit(code);
+    });
+  }
   const ui = `http://127.0.0.1:${uiPort}`;
   let token = "";
   for (let tries = 0; ; tries++) {

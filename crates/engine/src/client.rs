@@ -24,6 +24,8 @@ const CONNECT: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(10);
 /// How long what it has to ask a provider for, or to do on the disk, may take.
 const WORK: Duration = Duration::from_secs(150);
+/// And with a model that thinks before it answers, twice if need be.
+const THOUGHT: Duration = Duration::from_secs(1300);
 
 /// A way to the control API.
 #[derive(Clone, Debug)]
@@ -135,6 +137,9 @@ async fn collect(response: Response<Body>, patience: Duration) -> Result<Bytes, 
 /// How long to wait for the head of an answer, and for a body that is no stream.
 fn patience(method: &Method, path: &str) -> Duration {
     let asks_others = path.starts_with("/api/v1/doctor") || path.starts_with("/api/v1/providers");
+    if path.starts_with("/api/v1/skills-evolve") || path.starts_with("/api/v1/memory/maintain") {
+        return THOUGHT;
+    }
     if *method == Method::GET && !asks_others { ANSWER } else { WORK }
 }
 

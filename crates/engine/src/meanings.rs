@@ -21,20 +21,20 @@ use crate::core::sentence;
 
 /// How long a model that failed is left alone.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Texts that are turned into vectors before they are kept.
+/// Texts that are asked for at once.
 const BATCH: usize = 64;
 /// The first line of the file; another form has another line.
 const FORM: &str = "metaclaw vectors 1";
 
-/// What is wanted of it.
-#[derive(Debug, Clone, PartialEq)]
+/// What is wanted of it. Not `Debug`: it holds a key.
+#[derive(Clone, PartialEq)]
 struct Wish {
     words: bool,
     patience: Duration,
     source: Source,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 enum Source {
     Local(LocalOptions),
     Remote { base: String, key: String, model: String },

@@ -1,4 +1,4 @@
-//! How good search by meaning is, on queries that nothing was tuned on, with multilingual-e5-small where it is at hand
+//! How good search by meaning is, on queries written before it was, with multilingual-e5-small where it is at hand
 //! (`METACLAW_PEERS/e5`, default `~/.cache/metaclaw-peers/e5`).
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and shows its figures")]

@@ -58,7 +58,10 @@ pub(crate) async fn state(ctx: &Ctx) -> Result<ExitCode, Fail> {
 
 pub(crate) async fn evolve(ctx: &Ctx, session: Option<String>) -> Result<ExitCode, Fail> {
     let ask = EvolveAsk { session };
-    let done: Evolved = ctx.api().await?.call(Method::POST, "/api/v1/skills-evolve", Some(&ask)).await?;
+    ctx.out.progress(Some("Asking the model that writes skills; it may think for a while…"));
+    let done = ctx.api().await?.call(Method::POST, "/api/v1/skills-evolve", Some(&ask)).await;
+    ctx.out.progress(None);
+    let done: Evolved = done?;
     if ctx.out.json {
         ctx.out.value(&done);
         return Ok(ExitCode::SUCCESS);

@@ -19,7 +19,7 @@ const SESSIONS: usize = 8;
 
 /// What the model says that is asked for a skill: seldom anything, as in life.
 fn reply(n: usize) -> String {
-    if n % 4 > 0 {
+    if !n.is_multiple_of(4) {
         return json!({"action": "nothing", "reason": "nothing new"}).to_string();
     }
     json!({"action": "create", "name": format!("lesson-{n}"), "category": "productivity", "keywords": [format!("topic{n}")],
