@@ -33,13 +33,13 @@ app: ui
 	@scripts/need cargo cc webkit
 	cargo run --release $(CARGO_FLAGS) -p metaclaw-app
 
-# The window's pages. `npm ci` refuses a registry that lacks an optional package; `npm install` keeps to the lock file too.
+# The window's pages, with exactly the packages of the lock file.
 ui: ui/dist/index.html
 ui/dist/index.html: ui/node_modules/.package-lock.json ui/index.html $(shell find ui/src ui/public ui/icons.svg -type f)
 	cd ui && npm run --silent build
 ui/node_modules/.package-lock.json: ui/package-lock.json
 	@scripts/need npm
-	cd ui && { npm ci --silent --no-audit --no-fund || npm install --silent --no-save --no-audit --no-fund; }
+	cd ui && npm ci --no-audit --no-fund --loglevel=error
 	touch $@
 
 app-setup:

@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use clap::Parser;
 use config::Home;
 use engine::api::Status;
@@ -36,8 +37,8 @@ pub(crate) struct Shell {
     pub heard: broadcast::Sender<Heard>,
     /// Whether the desktop shows the icon; none while that is being found out.
     pub tray: watch::Receiver<Option<bool>>,
-    /// The window has drawn.
-    pub painted: Arc<Notify>,
+    /// Told when the present window has drawn; each window has its own.
+    pub painted: ArcSwap<Notify>,
     pub window_events: WindowEvents,
     pub words: &'static Words,
     pub tasks: Tasks,
@@ -48,6 +49,10 @@ pub(crate) struct Shell {
     clipboard: Mutex<Option<arboard::Clipboard>>,
     quitting: AtomicBool,
 }
+
+/// What a second start asked for before this one was ready for it.
+#[derive(Default)]
+struct Early(Mutex<Option<Args>>);
 
 /// Tasks of this program, from whatever thread they are begun.
 #[derive(Clone)]
@@ -72,9 +77,17 @@ pub(crate) fn run(
     tauri::async_runtime::set(runtime.handle().clone());
     let tasks = Tasks { tracker: TaskTracker::new(), runtime: runtime.handle().clone() };
     let app = tauri::Builder::default()
+        .manage(Early::default())
         .plugin(tauri_plugin_single_instance::init(second_start))
         .plugin(tauri_plugin_autostart::Builder::new().arg(autostart::ARGUMENT).build())
-        .invoke_handler(tauri::generate_handler![ipc::api, ipc::api_events, ipc::about, ipc::start, ipc::painted])
+        .invoke_handler(tauri::generate_handler![
+            ipc::api,
+            ipc::api_events,
+            ipc::about,
+            ipc::start,
+            ipc::painted,
+            ipc::save
+        ])
         .on_menu_event(|app, event| act(app, event.id().as_ref()))
         .setup(move |app| {
             begin(app.handle(), &args, home, log, tasks);
@@ -124,7 +137,7 @@ fn begin(app: &AppHandle, args: &Args, home: Home, log: LogControl, tasks: Tasks
         host,
         heard,
         tray,
-        painted: Arc::new(Notify::new()),
+        painted: ArcSwap::default(),
         window_events: WindowEvents::default(),
         words: words(|name| std::env::var(name).ok()),
         tasks: tasks.clone(),
@@ -135,10 +148,9 @@ fn begin(app: &AppHandle, args: &Args, home: Home, log: LogControl, tasks: Tasks
     });
     until_the_end(Box::pin(show::work(app.clone(), args.background, looks, woke)));
     until_the_end(Box::pin(signals(app.clone())));
-    if let Ok(dir) = app.path().config_dir() {
-        autostart::repair(app, &dir);
-    }
-    if !args.background {
+    autostart::repair(app, &app.state::<Shell>().home);
+    let early = app.state::<Early>().0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    for args in [Some(args), early.as_ref()].into_iter().flatten().filter(|args| !args.background) {
         window::open(app, args.page.as_deref());
     }
 }
@@ -146,9 +158,18 @@ fn begin(app: &AppHandle, args: &Args, home: Home, log: LogControl, tasks: Tasks
 /// Another start of the program: it shows the window of this one, unless it came from the login.
 fn second_start(app: &AppHandle, argv: Vec<String>, _folder: String) {
     let args = Args::try_parse_from(argv).unwrap_or_default();
-    if !args.background {
-        window::open(app, args.page.as_deref());
+    if args.background {
+        return;
     }
+    {
+        let early = app.state::<Early>();
+        let mut early = early.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if app.try_state::<Shell>().is_none() {
+            *early = Some(args);
+            return;
+        }
+    }
+    window::open(app, args.page.as_deref());
 }
 
 /// What an entry of the menu does.

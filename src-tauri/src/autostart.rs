@@ -1,8 +1,9 @@
 //! Start at login. Only a release build registers itself: a build from a checkout is gone tomorrow. An entry whose
 //! program is no longer there is repaired; one that points at another program that exists is left alone.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use config::Home;
 use tauri::AppHandle;
 use tauri_plugin_autostart::ManagerExt;
 
@@ -27,11 +28,11 @@ pub(crate) fn switch(app: &AppHandle) {
 }
 
 /// Writes the entry anew if this program was moved since.
-pub(crate) fn repair(app: &AppHandle, config_dir: &Path) {
+pub(crate) fn repair(app: &AppHandle, home: &Home) {
     if state(app) != Some(true) {
         return;
     }
-    let entry = config_dir.join("autostart").join(format!("{}.desktop", app.package_info().name));
+    let Some(entry) = home.login_entry() else { return };
     let Ok(text) = std::fs::read_to_string(&entry) else { return };
     if program(&text).is_some_and(|program| !program.exists()) {
         tracing::info!(entry = %entry.display(), "the program was moved; start at login follows it");

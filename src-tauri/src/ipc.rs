@@ -1,6 +1,7 @@
 //! What the window may ask: the control API and its events, as `ui/src/backend.ts` speaks them, and the few things that
 //! only the shell knows. Nothing else is let in (capabilities/window.json).
 
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use axum::body::Body;
@@ -9,14 +10,15 @@ use engine::api::{Code, Problem};
 use http::{Method, header};
 use http_body_util::BodyExt;
 use serde::{Deserialize, Serialize};
-use tauri::State;
 use tauri::ipc::Channel;
+use tauri::{AppHandle, Manager, State};
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::Shell;
 use crate::feed::Heard;
 use crate::host::{Host, Order, View};
+use crate::save;
 
 /// The one place below which requests are answered.
 const ROOT: &str = "/api/v1/";
@@ -117,8 +119,17 @@ pub(crate) async fn start(shell: State<'_, Shell>) -> Result<(), ()> {
 /// The window has drawn its first picture.
 #[tauri::command]
 pub(crate) async fn painted(shell: State<'_, Shell>) -> Result<(), ()> {
-    shell.painted.notify_one();
+    shell.painted.load().notify_one();
     Ok(())
+}
+
+/// Writes a file for the person into the folder for downloads; where it is, or why it is not there.
+#[tauri::command]
+pub(crate) async fn save(app: AppHandle, name: String, text: String) -> Result<PathBuf, String> {
+    let paths = app.path();
+    let folder = paths.download_dir().or_else(|_| paths.home_dir()).map_err(|error| error.to_string())?;
+    let written = tokio::task::spawn_blocking(move || save::keep(&folder, &name, &text)).await;
+    written.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
 }
 
 /// Ends the previous window's events when a new one begins: one window, one listener.

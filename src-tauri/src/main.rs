@@ -15,6 +15,7 @@ mod ipc;
 mod notify;
 #[cfg(target_os = "linux")]
 mod power;
+mod save;
 mod show;
 mod tray;
 mod webkit;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tauri::{AppHandle, Manager};
 
 use crate::app::Shell;
-use crate::events::clock;
+use crate::events::{self, clock};
 use crate::words::{Words, fill};
 
 /// So many turns in a row must have failed before the provider counts as down.
@@ -21,6 +21,8 @@ pub(crate) struct Switches {
     pub down_after_ms: i64,
     /// A turn could not be recorded.
     pub not_recorded: bool,
+    /// A learned skill waits for the person.
+    pub skill_waiting: bool,
 }
 
 impl Switches {
@@ -33,6 +35,7 @@ impl Switches {
             provider_down: all && on("app.notify_provider_down"),
             down_after_ms: value("app.provider_down_minutes").and_then(Value::as_i64).unwrap_or(5) * 60_000,
             not_recorded: all && on("app.notify_not_recorded"),
+            skill_waiting: all && on("app.notify_skill_waiting"),
         }
     }
 }
@@ -116,6 +119,17 @@ impl Trouble {
     }
 }
 
+/// The notification for proposals that wait, by number and name.
+pub(crate) fn proposals(waiting: &[(i64, String)], words: &Words) -> Option<Note> {
+    let (title, page) = match waiting {
+        [] => return None,
+        [(id, _)] => (words.skill_title.to_owned(), events::proposal(*id)),
+        many => (fill(words.skills_title, &[("n", &many.len().to_string())]), "skills".to_owned()),
+    };
+    let names: Vec<&str> = waiting.iter().map(|(_, name)| name.as_str()).collect();
+    Some(Note { title, body: fill(words.skill_body, &[("names", &names.join(", "))]), page })
+}
+
 /// Shows it and follows a click, in a task of its own.
 #[cfg(target_os = "linux")]
 pub(crate) fn show(app: &AppHandle, note: Note) {
@@ -171,7 +185,8 @@ mod tests {
     use rstest::rstest;
     use serde_json::json;
 
-    const ON: Switches = Switches { provider_down: true, down_after_ms: 300_000, not_recorded: true };
+    const ON: Switches =
+        Switches { provider_down: true, down_after_ms: 300_000, not_recorded: true, skill_waiting: true };
 
     fn event(kind: &str, at_s: i64, data: Value) -> Event {
         Event { id: None, at_ms: at_s * 1000, kind: kind.to_owned(), data }
@@ -228,6 +243,40 @@ mod tests {
         assert!(told(&events, &Switches { provider_down: false, ..ON }).is_empty());
         let events = [event("journal_failed", 0, json!({ "error": "disk full" }))];
         assert!(told(&events, &Switches { not_recorded: false, ..ON }).is_empty());
+    }
+
+    #[test]
+    fn a_proposal_is_named_and_leads_to_its_page_and_several_to_the_list() {
+        let words = words(|_| None);
+        let one = proposals(&[(3, "pull-before-push".into())], words).unwrap();
+        assert_eq!(
+            (one.title.as_str(), one.body.as_str(), one.page.as_str()),
+            (
+                "A skill needs your yes",
+                "Made from a conversation: pull-before-push. Not used before you allow it.",
+                "skills/proposal/3"
+            )
+        );
+        let two = proposals(&[(3, "a".into()), (4, "b".into())], words).unwrap();
+        assert_eq!((two.title.as_str(), two.page.as_str()), ("2 skills need your yes", "skills"));
+        assert!(two.body.contains("a, b"));
+        assert_eq!(proposals(&[], words), None);
+    }
+
+    #[test]
+    fn the_switch_for_all_overrules_those_of_each_kind() {
+        let setting = |key: &str, value: Value| -> Setting {
+            serde_json::from_value(json!({
+                "key": key, "value": value, "default": true, "line": 1, "doc": "", "allowed": "", "kind": {},
+                "secret": false, "state": "live", "note": null, "needs_restart": false
+            }))
+            .unwrap()
+        };
+        let off = Switches::of(&[setting("app.notifications", json!(false))]);
+        assert!(!off.provider_down && !off.not_recorded && !off.skill_waiting);
+        let one = Switches::of(&[setting("app.notify_skill_waiting", json!(false))]);
+        assert!(one.provider_down && one.not_recorded && !one.skill_waiting);
+        assert_eq!(Switches::of(&[]), ON);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use engine::api::{Event, ServiceState, Settings, Status};
+use engine::api::{Event, Proposal, ServiceState, Settings, Status};
 use tauri::{AppHandle, Manager};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
@@ -48,7 +48,6 @@ pub(crate) async fn work(
         recent: Vec::new(),
         trouble: Trouble::default(),
     };
-    let dark = dark().await;
     let desktop = std::env::var("XDG_CURRENT_DESKTOP").unwrap_or_default();
     let mut shown: Option<Model> = None;
     // A start with a window needs no other sign of life.
@@ -56,7 +55,7 @@ pub(crate) async fn work(
     let mut told_of_panels = true;
     let patience = tokio::time::sleep(PANEL);
     let mut patience = std::pin::pin!(patience);
-    known.read(&shell.host, shell.words).await;
+    let ((), dark) = tokio::join!(known.read(&shell.host, shell.words), dark());
     loop {
         let now = view.borrow_and_update().clone();
         let first_run = known.status.as_ref().is_some_and(|status| status.state == ServiceState::FirstRun);
@@ -157,6 +156,7 @@ impl Known {
                 if let Some(note) = self.trouble.hear(&event, &self.switches, provider, shell.words) {
                     notify::show(app, note);
                 }
+                self.propose(&event, app, shell).await;
                 if let Some(line) = events::line(&event, shell.words) {
                     self.recent.insert(0, line);
                     self.recent.truncate(RECENT);
@@ -173,6 +173,20 @@ impl Known {
             Err(RecvError::Closed) => return false,
         }
         true
+    }
+
+    /// Tells of skills that wait for the person, by their names.
+    async fn propose(&self, event: &Event, app: &AppHandle, shell: &Shell) {
+        let told = if event.kind == "skill_evolved" { events::proposals(event) } else { Vec::new() };
+        if told.is_empty() || !self.switches.skill_waiting {
+            return;
+        }
+        let path = "/api/v1/skills-proposals?state=waiting&limit=100";
+        let Ok(waiting) = shell.host.client().get::<Vec<Proposal>>(path).await else { return };
+        let named = waiting.into_iter().filter(|one| told.contains(&one.id)).map(|one| (one.id, one.name));
+        if let Some(note) = notify::proposals(&named.collect::<Vec<_>>(), shell.words) {
+            notify::show(app, note);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! when the process begins. So this program starts itself once more with what is known to be needed: at once where a
 //! driver is known for it, and after a window that showed nothing, which is remembered in `window.json` of the home.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use config::Home;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ struct Kept {
 /// Starts this program again if variables are missing that it needs; returns only if none are, or with what failed.
 #[cfg(unix)]
 pub(crate) fn prepare(home: &Home) -> std::io::Result<()> {
-    let plainer = read(&file(home)).plainer.max(usize::from(Path::new(NVIDIA).exists()));
+    let plainer = read(&home.drawing_path()).plainer.max(usize::from(Path::new(NVIDIA).exists()));
     let missing = missing(plainer, |name| std::env::var_os(name).is_some());
     if missing.is_empty() { Ok(()) } else { Err(again(&missing, None)) }
 }
@@ -57,7 +57,7 @@ fn again(with: &[&str], args: Option<&[&str]>) -> std::io::Error {
 /// service of its own goes on meanwhile.
 pub(crate) fn blank(app: &AppHandle) {
     let shell = app.state::<Shell>();
-    let path = file(&shell.home);
+    let path = shell.home.drawing_path();
     let next = STEPS.iter().position(|name| std::env::var_os(name).is_none());
     let Some(next) = next else {
         tracing::error!("the window shows nothing, whatever way it is drawn");
@@ -86,10 +86,6 @@ pub(crate) fn blank(app: &AppHandle) {
         }
         app.exit(1);
     });
-}
-
-fn file(home: &Home) -> PathBuf {
-    home.dir().join("window.json")
 }
 
 fn read(path: &Path) -> Kept {

@@ -1,9 +1,11 @@
 //! The window: made when it is opened, destroyed when it is closed, so that no web view runs unseen. It shows the pages
 //! of this program and nothing else.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tauri::{AppHandle, Manager, WebviewUrl, WebviewWindow, WebviewWindowBuilder};
+use tokio::sync::Notify;
 
 use crate::app::Shell;
 
@@ -25,8 +27,10 @@ pub(crate) fn open(app: &AppHandle, page: Option<&str>) {
         }
         return;
     }
+    let painted = Arc::new(Notify::new());
+    app.state::<Shell>().painted.store(Arc::clone(&painted));
     match build(app, page) {
-        Ok(window) => watch(app, &window),
+        Ok(window) => watch(app, &window, painted),
         Err(error) => tracing::error!(%error, "the window cannot be opened"),
     }
 }
@@ -37,6 +41,8 @@ fn build(app: &AppHandle, page: Option<&str>) -> tauri::Result<WebviewWindow> {
         .title("MetaClaw")
         .inner_size(1100.0, 720.0)
         .min_inner_size(900.0, 600.0)
+        // Beside everything else, so that what is removed with the home is all there is.
+        .data_directory(app.state::<Shell>().home.window_dir())
         // The page takes dropped skills itself.
         .disable_drag_drop_handler()
         .on_navigation(is_ours)
@@ -65,7 +71,7 @@ fn go(window: &WebviewWindow, page: &str) {
 }
 
 /// Ends what belongs to the window when it is gone, and looks whether it draws.
-fn watch(app: &AppHandle, window: &WebviewWindow) {
+fn watch(app: &AppHandle, window: &WebviewWindow, painted: Arc<Notify>) {
     let handle = app.clone();
     let gone = tokio_util::sync::CancellationToken::new();
     let closing = gone.clone();
@@ -75,9 +81,9 @@ fn watch(app: &AppHandle, window: &WebviewWindow) {
             handle.state::<Shell>().window_events.end();
         }
     });
-    let shell = app.state::<Shell>();
-    let (painted, app, opened) = (shell.painted.clone(), app.clone(), tokio::time::Instant::now());
-    shell.tasks.spawn(async move {
+    let (app, opened) = (app.clone(), tokio::time::Instant::now());
+    let tasks = app.state::<Shell>().tasks.clone();
+    tasks.spawn(async move {
         tokio::select! {
             () = painted.notified() => tracing::info!(after = ?opened.elapsed(), "the window has drawn"),
             () = gone.cancelled() => {}

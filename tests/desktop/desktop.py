@@ -59,7 +59,7 @@ def missing():
     return lacks
 
 
-def until(condition, what, seconds=20):
+def until(condition, what, seconds=60):
     """The first true value of the condition. What raises is not true yet."""
     end = time.monotonic() + seconds
     error = None
@@ -329,6 +329,16 @@ class WebDriver:
 
     def script(self, text):
         return self.ask("POST", f"{self.session}/execute/sync", {"script": text, "args": []})
+
+    def wait(self, text, *args):
+        """A script that calls its last argument when it is done."""
+        return self.ask("POST", f"{self.session}/execute/async", {"script": text, "args": list(args)})
+
+    def click(self, name):
+        """A real click on the button of that name."""
+        where = {"using": "xpath", "value": f"//button[normalize-space()={json.dumps(name)}]"}
+        found = until(lambda: self.ask("POST", f"{self.session}/element", where), f"the button {name!r}")
+        self.ask("POST", f"{self.session}/element/{next(iter(found.values()))}/click", {})
 
     def text(self, selector="body"):
         return self.script(f"return document.querySelector({json.dumps(selector)}).innerText")

@@ -64,6 +64,24 @@ class Window(DesktopTest):
         window.script(inline)
         self.assertIsNone(window.script("return window.ran ?? null"))
 
+    def test_files_for_the_person_are_written_where_downloads_go(self):
+        self.desktop.configure(**service())
+        window = self.open("--page", "settings/diagnostics")
+        window.click("Save diagnostics")
+        (written,) = until(lambda: list(self.desktop.home.rglob("metaclaw-diagnostics-*.json")), "the file")
+        window.reads(str(written))
+        self.assertEqual(json.loads(written.read_text())["status"]["state"], "running")
+        self.assertEqual(written.stat().st_mode & 0o777, 0o600)
+
+    def test_what_is_copied_in_the_window_is_in_the_clipboard(self):
+        self.desktop.configure(**service())
+        window = self.open("--page", "home")
+        window.reads("Running")
+        window.click("Service")
+        window.click("Copy address")
+        url = self.desktop.api("GET", "/api/v1/status")["base_url"]
+        until(lambda: self.desktop.run("xclip", "-selection", "clipboard", "-o") == url, "the address in the clipboard")
+
     def test_a_provider_that_is_down_is_told_and_a_click_leads_to_its_settings(self):
         provider = FailingProvider()
         self.addCleanup(provider.shutdown)

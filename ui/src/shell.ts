@@ -18,6 +18,9 @@ export const about = async (): Promise<About | null> => (inShell ? await invoke<
 /** Starts the service that the tray's menu stopped. */
 export const startService = (): Promise<void> => invoke("start");
 
+/** Writes a file into the folder for downloads; gives where it is. */
+export const saveFile = (name: string, text: string): Promise<string> => invoke("save", { name, text });
+
 /** Tells the shell that the window has drawn: after two frames the first picture is on the screen. */
 export function tellPainted(): void {
   if (!inShell) return;

@@ -1,5 +1,5 @@
-//! What of the home goes when MetaClaw is removed from a machine: models it fetched, and what a running service leaves. The
-//! user's own words (settings, turns, memories, skills) go only when that was asked for, and what is not MetaClaw's never.
+//! What of the home goes when MetaClaw is removed from a machine: models it fetched, and what a running service and the
+//! desktop app leave, its entry for the login too. The user's own words (settings, turns, memories, skills) go only when that was asked for, and what is not MetaClaw's never.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub struct Plan {
 /// Whose a file of the home is, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
-    /// A running service's: it makes it again.
+    /// A running service's or the desktop app's: they make it again.
     Services,
     /// The user's.
     Users,
@@ -46,6 +46,7 @@ enum Whose {
 fn whose(name: &str) -> Whose {
     let of = |begin: &str, end: &str| name.strip_prefix(begin).is_some_and(|rest| rest.ends_with(end));
     let services = ["control.sock", "control.token", "service.lock", ".writable", "cache"].contains(&name)
+        || ["window", "window.json"].contains(&name)
         || of("metaclaw_", ".pid")
         || name.starts_with("metaclaw.log")
         || of("start.", ".err");
@@ -87,7 +88,14 @@ pub fn plan(home: &Home, everything: bool) -> io::Result<Plan> {
         list.push(found(path));
     }
     plan.folders.push(home.dir().to_path_buf());
+    plan.goes.extend(home.login_entry().filter(|entry| starts_the_app(entry)).map(found));
     Ok(plan)
+}
+
+/// Whether an entry for the login is the desktop app's own.
+fn starts_the_app(entry: &Path) -> bool {
+    let text = std::fs::read_to_string(entry).unwrap_or_default();
+    text.lines().any(|line| line.starts_with("Exec=") && line.contains("metaclaw-app"))
 }
 
 /// Removes what goes, while nobody else uses the home. Returns the bytes that became free.
@@ -151,10 +159,13 @@ mod tests {
         for name in ["control.sock", "metaclaw_30000.pid", "metaclaw.log", "metaclaw.log.1", "start.77.err", "cache"] {
             assert_eq!(whose(name), Whose::Services, "{name}");
         }
+        for name in ["window", "window.json"] {
+            assert_eq!(whose(name), Whose::Services, "{name}, the desktop app's");
+        }
         for name in ["config.yaml", "metaclaw.db-wal", "metaclaw.db-spool", "skills", "trash", "before-v2-0001.db"] {
             assert_eq!(whose(name), Whose::Users, "{name}");
         }
-        for name in ["letter.odt", "metaclaw", "records", "config"] {
+        for name in ["letter.odt", "metaclaw", "records", "config", "windows"] {
             assert_eq!(whose(name), Whose::Strangers, "{name}");
         }
     }

@@ -105,6 +105,8 @@ section! {
         provider_down_minutes: u32 = 5, int(0, 1_440), Live;
         /// A notification when a turn could not be recorded.
         notify_not_recorded: bool = true, Bool, Live;
+        /// A notification when a learned skill waits for your yes.
+        notify_skill_waiting: bool = true, Bool, Live;
     }
 }
 
