@@ -94,3 +94,35 @@ async fn without_a_model_words_count_and_the_reason_is_told() {
     Chat::new(Api::Chat).user("a letter to the harbour office about a berth").send(&product.agent()).await;
     assert!(product.turns().await.remove(0).to_string().contains("harbour-office"));
 }
+
+#[tokio::test]
+async fn a_model_that_can_be_fetched_is_named_with_the_way_to_it() {
+    let provider = Provider::start().await;
+    let product = product(&provider, &json!({"embedding": {"api_base": null, "model": "multilingual-e5-small"}})).await;
+    let reason =
+        until("the reason is told", || async { by_meaning(&product).await["reason"].as_str().map(str::to_owned) })
+            .await;
+    assert!(reason.contains("metaclaw models fetch multilingual-e5-small"), "{reason}");
+    let models = product.json(&["models", "list"]).await;
+    let offers = models["offers"].as_array().unwrap();
+    let offer = offers.iter().find(|offer| offer["id"] == "multilingual-e5-small").unwrap();
+    assert_eq!((&offer["purpose"], &offer["licence"]), (&json!("search"), &json!("MIT")));
+    // Nobody who did not say yes has anything fetched.
+    let refused = product.cli(&["models", "fetch", "multilingual-e5-small"]).await;
+    assert!(refused.code != 0 && refused.all().contains("488 MB"), "{}", refused.all());
+}
+
+#[tokio::test]
+async fn a_text_that_is_gone_leaves_no_vector_behind() {
+    let provider = Provider::start().await;
+    provider.script(|seen| seen.head.target.ends_with("/embeddings").then(|| answer(&seen.json())));
+    let product = product(&provider, &json!({})).await;
+    until("all skills have vectors", || async { (by_meaning(&product).await["on"] == true).then_some(()) }).await;
+    let cache = product.home().join("cache/skill-vectors");
+    let before = std::fs::metadata(&cache).unwrap().len();
+    assert_eq!(product.cli(&["skills", "remove", "harbour-office"]).await.code, 0);
+    until("its vectors are gone", || async {
+        std::fs::metadata(&cache).is_ok_and(|meta| meta.len() < before).then_some(())
+    })
+    .await;
+}

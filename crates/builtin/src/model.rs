@@ -112,8 +112,11 @@ pub(crate) struct Running {
     known: Vec<u32>,
 }
 
-/// Whether a file is a model of a kind that is built here, by its header.
-pub(crate) fn check(file: &Path) -> Result<(), Fault> {
+/// Whether a file is a model of a kind that is built here, by its header. Reads the disk.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check(file: &Path) -> Result<(), Fault> {
     family(&Gguf::open(file)?).map(|_| ())
 }
 

@@ -53,7 +53,7 @@ pub(crate) enum Verb {
     Skills(Skills),
     /// See, find, correct and forget what is remembered
     Memory(Memory),
-    /// List, fetch and remove the models of the built-in provider
+    /// List, fetch and remove models that run on this machine
     Models(Models),
     /// List sessions, newest first
     Sessions(Sessions),

@@ -20,9 +20,17 @@ mod wide;
 use async_trait::async_trait;
 
 pub use error::Error;
-pub use local::{Local, LocalOptions, Look};
+pub use local::{Local, LocalOptions, Look, name_of};
 pub use remote::{Remote, RemoteOptions};
 pub use vector::{Vector, dot};
+
+/// Whether a folder holds a model that is understood. Reads all of it.
+///
+/// # Errors
+/// The file that is wrong, and what is.
+pub fn check(folder: &std::path::Path) -> Result<(), Error> {
+    bert::Bert::open(folder, 1).map(|_| ())
+}
 
 /// What a text is for. Some models are told, and find better for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

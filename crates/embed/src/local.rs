@@ -2,15 +2,17 @@
 //! go before passages, so that the many texts of a background job never make a turn wait for more than one of them.
 
 use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lru::LruCache;
 use tokio::sync::oneshot;
-use xxhash_rust::xxh3::xxh3_128_with_seed;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128_with_seed};
 
 use crate::bert::Bert;
 use crate::{Embedder, Error, Side, Vector};
@@ -93,7 +95,7 @@ fn close(shared: &Shared) {
 }
 
 impl Local {
-    /// A model that nobody has asked for yet. Nothing is read.
+    /// A model that nobody has asked for yet. Of its files some parts are read, to name it.
     pub fn new(options: LocalOptions) -> Self {
         let state = State {
             queries: VecDeque::new(),
@@ -104,11 +106,8 @@ impl Local {
             closed: false,
             failed: None,
         };
-        let folder = options.folder.file_name().map(|name| name.to_string_lossy().into_owned());
-        let size = std::fs::metadata(options.folder.join("model.safetensors")).map_or(0, |data| data.len());
         Self(Arc::new(Inner {
-            // A folder whose model is exchanged holds another model.
-            name: format!("{}@{size}", folder.unwrap_or_default()),
+            name: name_of(&options.folder),
             options,
             shared: Arc::new(Shared { state: Mutex::new(state), work: Condvar::new() }),
         }))
@@ -179,8 +178,52 @@ impl Embedder for Local {
     }
 }
 
+/// Names the model of a folder by what its files hold, so that one that was exchanged is another: from parts of them, since
+/// they are large.
+pub fn name_of(folder: &Path) -> String {
+    let mut hash = Xxh3::new();
+    for name in ["config.json", "tokenizer.json", "model.safetensors"] {
+        // What cannot be read counts as empty: the model cannot be read then either.
+        let _ = sample(&folder.join(name), &mut hash);
+    }
+    let folder = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    format!("{folder}@{:016x}", hash.digest())
+}
+
+fn sample(file: &Path, hash: &mut Xxh3) -> std::io::Result<()> {
+    const PARTS: u64 = 64;
+    let mut file = File::open(file)?;
+    let length = file.metadata()?.len();
+    hash.update(&length.to_le_bytes());
+    let mut part = Vec::with_capacity(1 << 12);
+    for number in 0..PARTS {
+        part.clear();
+        file.seek(SeekFrom::Start(length / PARTS * number))?;
+        file.by_ref().take(1 << 12).read_to_end(&mut part)?;
+        hash.update(&part);
+    }
+    Ok(())
+}
+
+/// Lets go of what waits if the thread breaks off: whoever waits is told, and the next text starts another one.
+struct Breaking<'a>(&'a Shared);
+
+impl Drop for Breaking<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut state = self.0.state();
+            (state.running, state.loaded) = (false, false);
+            state.failed = Some("the embedding model broke off".to_owned());
+            state.queries.clear();
+            state.passages.clear();
+            tracing::error!("the embedding model broke off; it is read again by the next text");
+        }
+    }
+}
+
 /// The thread: ends when it is closed, or when nothing came for a while.
 fn run(shared: &Shared, options: &LocalOptions) {
+    let _breaking = Breaking(shared);
     let threads = match options.threads {
         0 => std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(4),
         threads => threads,
@@ -233,5 +276,56 @@ fn next(shared: &Shared, idle: Duration) -> Option<Job> {
             (state.running, state.loaded) = (false, false);
             return None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(side: Side) -> (Job, oneshot::Receiver<Result<Vector, Error>>) {
+        let (answer, coming) = oneshot::channel();
+        (Job { side, text: "x".to_owned(), key: 1, answer }, coming)
+    }
+
+    #[test]
+    fn a_thread_that_breaks_off_tells_who_waits_and_makes_room_for_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let local = Local::new(LocalOptions { folder: folder.path().into(), threads: 1, idle: Duration::from_secs(9) });
+        let shared = Arc::clone(&local.0.shared);
+        let (query, waiting) = job(Side::Query);
+        {
+            let mut state = shared.state();
+            (state.running, state.loaded) = (true, true);
+            state.queries.push_back(query);
+        }
+        let thread = {
+            let shared = Arc::clone(&shared);
+            std::thread::spawn(move || {
+                let _breaking = Breaking(&shared);
+                panic!("as a fault in the arithmetic would");
+            })
+        };
+        thread.join().unwrap_err();
+        assert!(waiting.blocking_recv().is_err(), "whoever waits is told");
+        let look = local.look();
+        assert!(!look.loaded && look.waiting == 0 && look.failed.is_some(), "{look:?}");
+        assert!(!shared.state().running, "the next text starts another thread");
+    }
+
+    #[test]
+    fn a_model_that_was_exchanged_has_another_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("model.safetensors");
+        let absent = name_of(folder.path());
+        std::fs::write(&file, vec![7; 100_000]).unwrap();
+        let one = name_of(folder.path());
+        std::fs::write(&file, vec![8; 100_000]).unwrap();
+        let other = name_of(folder.path());
+        assert!(absent != one && one != other);
+        let copy = folder.path().join("copy");
+        std::fs::create_dir(&copy).unwrap();
+        std::fs::copy(&file, copy.join("model.safetensors")).unwrap();
+        assert_eq!(name_of(&copy).split('@').next_back(), other.split('@').next_back());
     }
 }

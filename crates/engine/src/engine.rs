@@ -345,6 +345,7 @@ impl Engine {
             look: self.core.look_for_evolver(),
             ending: self.cancel.clone(),
         };
+        self.tasks.spawn(evolve::learn(tools.clone()));
         self.tasks.spawn(evolve::work(tools, events.subscribe()));
         let deps = proxy::Deps {
             settings: Arc::clone(&run.settings),

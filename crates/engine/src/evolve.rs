@@ -1,7 +1,7 @@
 //! Learning skills in a running service: reads finished turns behind the requests, settles what came of them, moves skills to
 //! where the evidence puts them, and asks the configured model what a session teaches. Nothing here is waited for by an agent.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,15 +30,17 @@ const YIELD: Duration = Duration::from_millis(10);
 const LOOK: Duration = Duration::from_secs(60);
 /// How long after a failure nobody is asked.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a session that is being looked through is held for that.
-const LEASE_MS: i64 = 5 * 60 * 1000;
+/// How long a session that is being looked through is held for that: the model is asked twice at most.
+const LEASE_MS: i64 = 25 * 60 * 1000;
+/// How often a session is tried that the model cannot be asked about.
+const TRIES: u32 = 3;
 /// Sessions that are looked through in one round.
 const SESSIONS: u32 = 8;
 
 /// Asks the model that writes skills; its words, and its name.
 pub(crate) type AskEvolver = Arc<dyn Fn(String) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 /// Looks whether there is such a model, and names it.
-pub(crate) type LookForEvolver = Box<dyn Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
+pub(crate) type LookForEvolver = Arc<dyn Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
 /// When conversations are looked through.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,6 +91,8 @@ pub(crate) struct Evolution {
     standing: ArcSwap<Standing>,
     /// Something is to be looked at: a setting, a decision by hand, a changed file.
     wake: Notify,
+    /// Sessions may be due.
+    due: Notify,
 }
 
 /// How skills are learned, from the configuration.
@@ -111,6 +115,7 @@ impl Evolution {
             standing: ArcSwap::from_pointee(Standing { wanted: habits.enabled, ..Standing::default() }),
             habits: ArcSwap::from_pointee(habits),
             wake: Notify::new(),
+            due: Notify::new(),
         }
     }
 
@@ -214,7 +219,8 @@ where
     done.map_err(|error| Failed::Here(error.to_string()))?.map_err(|error| Failed::Here(error.to_string()))
 }
 
-/// What the worker works with.
+/// What both workers work with.
+#[derive(Clone)]
 pub(crate) struct Tools {
     pub(crate) evolution: Arc<Evolution>,
     pub(crate) bus: Bus,
@@ -224,11 +230,32 @@ pub(crate) struct Tools {
     pub(crate) ending: CancellationToken,
 }
 
-/// Learns until the service ends.
-pub(crate) async fn work(tools: Tools, mut heard: broadcast::Receiver<proxy::Event>) {
+/// Asks the model about sessions that are due, until the service ends. It may think for minutes, so this is apart from
+/// [`work`].
+pub(crate) async fn learn(tools: Tools) {
     let ending = tools.ending.clone();
     let holder = format!("{}-{:08x}", std::process::id(), tools.clock.random() & 0xffff_ffff);
-    let mut worker = Worker { tools, holder, failing: false, looked: None, generations: None, rest_until: None };
+    let mut learner =
+        Learner { tools, holder, failing: false, looked: None, rest_until: None, troubled: HashMap::new() };
+    let evolution = Arc::clone(&learner.tools.evolution);
+    loop {
+        tokio::select! {
+            biased;
+            () = ending.cancelled() => return,
+            () = evolution.due.notified() => {}
+        }
+        tokio::select! {
+            biased;
+            () = ending.cancelled() => return,
+            () = learner.round() => {}
+        }
+    }
+}
+
+/// Reads the journal, settles and weighs, until the service ends.
+pub(crate) async fn work(tools: Tools, mut heard: broadcast::Receiver<proxy::Event>) {
+    let ending = tools.ending.clone();
+    let mut worker = Worker { tools, failing: false, generations: None };
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -254,13 +281,9 @@ pub(crate) async fn work(tools: Tools, mut heard: broadcast::Receiver<proxy::Eve
 
 struct Worker {
     tools: Tools,
-    holder: String,
     /// The last round failed; told once.
     failing: bool,
-    /// The settings for which it was looked whether there is a model, and when.
-    looked: Option<(Habits, Result<String, String>, Instant)>,
     generations: Option<Arc<Generations>>,
-    rest_until: Option<Instant>,
 }
 
 impl Worker {
@@ -310,8 +333,8 @@ impl Worker {
             tell(&self.tools.bus, &moved);
             self.keep_generations(&workshop).await?;
         }
-        self.evolve(&workshop).await?;
-        self.keep_generations(&workshop).await
+        self.tools.evolution.due.notify_one();
+        Ok(())
     }
 
     /// Keeps the count, and tells that turns from before are of another set of skills.
@@ -326,6 +349,33 @@ impl Worker {
             self.generations = Some(now);
         }
         Ok(())
+    }
+}
+
+/// Asks the model that writes skills.
+struct Learner {
+    tools: Tools,
+    holder: String,
+    /// The last round failed; told once.
+    failing: bool,
+    /// The settings for which it was looked whether there is a model, and when.
+    looked: Option<(Habits, Result<String, String>, Instant)>,
+    rest_until: Option<Instant>,
+    /// Sessions that the model could not be asked about, though it can be asked: how often.
+    troubled: HashMap<String, u32>,
+}
+
+impl Learner {
+    async fn round(&mut self) {
+        let workshop = self.tools.evolution.workshop();
+        match self.evolve(&workshop).await {
+            Ok(()) => self.failing = false,
+            Err(error) => {
+                if !std::mem::replace(&mut self.failing, true) {
+                    tracing::warn!(%error, "no session can be looked through at the moment");
+                }
+            }
+        }
     }
 
     async fn evolve(&mut self, workshop: &Workshop) -> Result<(), Failed> {
@@ -346,7 +396,10 @@ impl Worker {
             return Ok(());
         }
         let due = workshop.store().skill_due(habits.every, SESSIONS).await;
-        for due in due.map_err(|error| Failed::Here(error.to_string()))? {
+        let mut due = due.map_err(|error| Failed::Here(error.to_string()))?;
+        // One that makes trouble does not keep others waiting.
+        due.sort_by_key(|due| self.troubled.get(&due.session).copied().unwrap_or(0));
+        for due in due {
             let trigger = if due.ended { Trigger::End } else { Trigger::Turns };
             let now_ms = self.tools.clock.now_ms();
             let lease = workshop
@@ -359,14 +412,21 @@ impl Worker {
             let _ = workshop.store().release_lease(&lease).await;
             match done {
                 Ok(done) => {
+                    self.troubled.remove(&due.session);
                     self.stand(Standing { wanted: true, model: Some(model.clone()), trouble: None });
                     if let Some(done) = done {
                         tell_considered(&self.tools.bus, &due.session, &done);
+                        self.tools.evolution.changed();
                     }
                 }
                 Err(Failed::There(said)) => {
                     // The turns stay where they are; somebody is asked again later.
                     self.rest_until = Some(Instant::now() + PATIENCE);
+                    self.looked = None;
+                    if self.model(&habits).await.is_ok() {
+                        self.rest_until = Some(Instant::now() + PATIENCE);
+                        return self.leave_out(workshop, &due, trigger, &model, &said).await;
+                    }
                     self.stand(Standing { wanted: true, model: Some(model), trouble: Some(sentence(&said)) });
                     return Ok(());
                 }
@@ -374,6 +434,43 @@ impl Worker {
             }
         }
         self.stand(Standing { wanted: true, model: Some(model), trouble: None });
+        Ok(())
+    }
+
+    /// The model can be asked, but not about this session. After some times it is passed, and that is written down.
+    async fn leave_out(
+        &mut self,
+        workshop: &Workshop,
+        due: &DueSession,
+        trigger: Trigger,
+        model: &str,
+        said: &str,
+    ) -> Result<(), Failed> {
+        let times = self.troubled.entry(due.session.clone()).or_insert(0);
+        *times += 1;
+        tracing::info!(session = due.session, times = *times, said, "a session could not be looked through");
+        if *times < TRIES {
+            return Ok(());
+        }
+        self.troubled.remove(&due.session);
+        let failed = store::SkillEvolution {
+            at_ms: self.tools.clock.now_ms(),
+            session: due.session.clone(),
+            agent: due.agent.clone(),
+            trigger: trigger.as_str().to_owned(),
+            first_turn: due.first,
+            last_turn: due.last,
+            model: model.to_owned(),
+            outcome: "failed".to_owned(),
+            note: sentence(&said),
+            ..store::SkillEvolution::default()
+        };
+        let written = workshop.store().skill_evolved(failed, Vec::new()).await;
+        written.map_err(|error| Failed::Here(error.to_string()))?;
+        self.tools.bus.keep(
+            "skill_evolved",
+            json!({ "session": due.session, "outcome": "failed", "note": sentence(&said), "proposals": [], "waiting": [] }),
+        );
         Ok(())
     }
 

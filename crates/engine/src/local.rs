@@ -1,11 +1,12 @@
 //! The model inside MetaClaw: where it runs, what is on its shelf, and the one fetch that may be under way. A fetch is
 //! begun only by somebody who was shown what comes and said yes.
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use builtin::{Addresses, FetchError, Offer, Progress, Shelf, Stage};
 use config::{Config, Home};
+use models::{Addresses, FetchError, Offer, Progress, Purpose, Shelf, Stage};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -69,7 +70,7 @@ impl Local {
             };
         }
         crate::install_tls();
-        let client = builtin::fetch_client().map_err(Problem::internal)?;
+        let client = models::fetch_client().map_err(Problem::internal)?;
         let addresses = addresses(config);
         let cancel = self.cancel.child_token();
         let (over, ended) = tokio::sync::watch::channel(false);
@@ -77,9 +78,9 @@ impl Local {
             id: offer.id.to_owned(),
             running: true,
             stage: FetchStage::Download,
-            source: offer.sources.first().map(builtin::Source::told).unwrap_or_default(),
+            source: offer.sources.first().map(models::Source::told).unwrap_or_default(),
             done: 0,
-            total: offer.size,
+            total: offer.size(),
             problem: None,
         };
         *fetching = Some(Fetching { state: state.clone(), cancel: cancel.clone(), over: ended });
@@ -96,7 +97,7 @@ impl Local {
                     fetching.state = FetchState { stage, source, done, total, ..fetching.state.clone() };
                 }
             };
-            let result = builtin::fetch(&client, &shelf, offer, &addresses, &cancel, &progress).await;
+            let result = models::fetch(&client, &shelf, offer, &addresses, check, &cancel, &progress).await;
             let state = lock(&shared).as_mut().map(|fetching| {
                 fetching.state.running = false;
                 fetching.state.problem = result.err().map(|error| sentence(&error));
@@ -158,6 +159,27 @@ fn settings(config: &Config) -> builtin::Settings {
     }
 }
 
+/// Whether the settings have a model of this machine find by meaning.
+pub(crate) fn searches(config: &Config) -> bool {
+    config.embedding.api_base.is_empty()
+        && config.skills.enabled
+        && config.skills.retrieval_mode != config::RetrievalMode::Template
+}
+
+/// Where the model that finds by meaning is: a folder of its own, or one of that name beside the built-in models.
+pub(crate) fn search_model(home: &Home, config: &Config) -> PathBuf {
+    let model = &config.embedding.model;
+    if model.contains(['/', '\\']) { home.resolve(model) } else { home.resolve(&config.builtin.dir).join(model) }
+}
+
+/// Whether what came is a model.
+fn check(purpose: Purpose, path: &Path) -> Result<(), String> {
+    match purpose {
+        Purpose::Chat => builtin::check(path).map_err(|fault| fault.to_string()),
+        Purpose::Search => embed::check(path).map_err(|error| error.to_string()),
+    }
+}
+
 /// Where models are fetched from.
 pub(crate) fn addresses(config: &Config) -> Addresses {
     Addresses { hub: config.builtin.hub.clone(), index: config.builtin.index.clone() }
@@ -168,7 +190,7 @@ pub(crate) fn terms(offer: &Offer) -> String {
     format!(
         "{} is a download of {} MB from {}, under the licence {}",
         offer.label,
-        megabytes(offer.size),
+        megabytes(offer.size()),
         sources(offer).join(" or "),
         offer.licence
     )
@@ -176,8 +198,8 @@ pub(crate) fn terms(offer: &Offer) -> String {
 
 /// Where an offer comes from, with the size where that is another one: packages are smaller than what is in them.
 pub(crate) fn sources(offer: &Offer) -> Vec<String> {
-    let told = |source: &builtin::Source| match source.download(offer.size) {
-        size if size == offer.size => source.told(),
+    let told = |source: &models::Source| match source.download(offer.size()) {
+        size if size == offer.size() => source.told(),
         size => format!("{} ({} MB)", source.told(), megabytes(size)),
     };
     offer.sources.iter().map(told).collect()

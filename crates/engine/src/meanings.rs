@@ -1,9 +1,9 @@
 //! Skills by meaning: the embedding model of the settings, and the library's vectors, made in the background and kept
 //! in a file between runs. While a vector is missing its skill is found by its words.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,8 +18,9 @@ use tokio_util::sync::CancellationToken;
 use crate::api::ByMeaning;
 use crate::bus::{Bus, Event};
 use crate::core::sentence;
+use crate::local::search_model;
 
-/// How long a model that failed is left alone.
+/// How long a model that failed is left alone, and how often it is looked whether the folder holds another one.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Texts that are asked for at once.
 const BATCH: usize = 64;
@@ -36,8 +37,13 @@ struct Wish {
 
 #[derive(Clone, PartialEq)]
 enum Source {
-    Local(LocalOptions),
-    Remote { base: String, key: String, model: String },
+    /// Of this machine, and its name: another one in its folder is another source.
+    Local(LocalOptions, String),
+    Remote {
+        base: String,
+        key: String,
+        model: String,
+    },
 }
 
 impl Wish {
@@ -52,11 +58,12 @@ impl Wish {
         }
         let of = &config.embedding;
         let source = if of.api_base.is_empty() {
-            Source::Local(LocalOptions {
-                folder: folder(config, home),
+            let options = LocalOptions {
+                folder: search_model(home, config),
                 threads: 0,
                 idle: Duration::from_secs(u64::from(of.idle_minutes) * 60),
-            })
+            };
+            Source::Local(options, String::new())
         } else {
             Source::Remote {
                 base: of.api_base.clone(),
@@ -66,12 +73,6 @@ impl Wish {
         };
         Some(Self { words, patience: Duration::from_millis(u64::from(of.patience_ms)), source })
     }
-}
-
-/// Where the local model is: a folder of its own, or one of that name beside the built-in models.
-fn folder(config: &Config, home: &Home) -> PathBuf {
-    let model = &config.embedding.model;
-    if model.contains(['/', '\\']) { home.resolve(model) } else { home.resolve(&config.builtin.dir).join(model) }
 }
 
 /// See the module.
@@ -116,8 +117,13 @@ impl MeaningRoom {
         state
     }
 
-    fn wish(&self) -> Option<Wish> {
-        self.wish.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    async fn wish(&self) -> Option<Wish> {
+        let mut wish = self.wish.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(Wish { source: Source::Local(options, name), .. }) = &mut wish {
+            let folder = options.folder.clone();
+            *name = tokio::task::spawn_blocking(move || embed::name_of(&folder)).await.unwrap_or_default();
+        }
+        wish
     }
 }
 
@@ -132,11 +138,11 @@ pub(crate) async fn work(
     let mut events = bus.listen();
     let mut at_hand: Option<(Wish, Arc<proxy::Meaning>)> = None;
     loop {
-        let wish = room.wish();
+        let wish = room.wish().await;
         if at_hand.as_ref().map(|(known, _)| known) != wish.as_ref() {
             at_hand = wish.map(|wish| {
                 let embedder: Arc<dyn Embedder> = match &wish.source {
-                    Source::Local(options) => Arc::new(Local::new(options.clone())),
+                    Source::Local(options, _) => Arc::new(Local::new(options.clone())),
                     Source::Remote { base, key, model } => Arc::new(Remote::new(
                         http.clone(),
                         RemoteOptions { base: base.clone(), key: key.clone(), model: model.clone() },
@@ -147,7 +153,7 @@ pub(crate) async fn work(
             });
             room.meaning.store(None);
         }
-        let Some((_, meaning)) = &at_hand else {
+        let Some((wish, meaning)) = &at_hand else {
             room.state.store(Arc::default());
             tokio::select! {
                 () = ending.cancelled() => return,
@@ -156,13 +162,11 @@ pub(crate) async fn work(
         };
         let made = tokio::select! {
             () = ending.cancelled() => return,
-            made = make(&room, &library, meaning) => made,
+            made = make(&room, &library, meaning) => made.map_err(|why| missing(wish).unwrap_or(why)),
         };
-        let again = match made {
-            Ok(()) => {
-                room.meaning.store(Some(Arc::clone(meaning)));
-                None
-            }
+        let failed = made.is_err();
+        match made {
+            Ok(()) => room.meaning.store(Some(Arc::clone(meaning))),
             Err(why) => {
                 let before = room.state.load();
                 if before.reason.as_ref() != Some(&why) {
@@ -171,29 +175,36 @@ pub(crate) async fn work(
                 }
                 room.state.store(Arc::new(ByMeaning { reason: Some(why), ..ByMeaning::clone(&before) }));
                 room.meaning.store(None);
-                Some(PATIENCE)
             }
-        };
-        let wait = async {
-            match again {
-                Some(wait) => tokio::time::sleep(wait).await,
-                None => std::future::pending().await,
+        }
+        loop {
+            tokio::select! {
+                () = ending.cancelled() => return,
+                () = room.wake.notified() => break,
+                () = moved(&mut events) => break,
+                () = tokio::time::sleep(PATIENCE) => {
+                    if failed || room.wish().await.as_ref() != Some(wish) {
+                        break;
+                    }
+                }
             }
-        };
-        tokio::select! {
-            () = ending.cancelled() => return,
-            () = room.wake.notified() => {}
-            () = moved(&mut events) => {}
-            () = wait => {}
         }
     }
 }
 
-/// Resolves when the library has changed, or may have.
+/// What to do about a model that is not here, where it can be fetched.
+fn missing(wish: &Wish) -> Option<String> {
+    let Source::Local(options, _) = &wish.source else { return None };
+    let offer = models::offer(options.folder.file_name()?.to_str()?)?;
+    let fetched = options.folder.join("config.json").exists();
+    (!fetched).then(|| format!("the model {0} is not here; fetch it: metaclaw models fetch {0}", offer.id))
+}
+
+/// Resolves when the library has changed, or may have, or another model is here.
 async fn moved(events: &mut broadcast::Receiver<Event>) {
     loop {
         match events.recv().await {
-            Ok(event) if event.kind.starts_with("skill") => return,
+            Ok(event) if event.kind.starts_with("skill") || event.kind == "model_fetched" => return,
             Err(broadcast::error::RecvError::Lagged(_)) => return,
             Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
             Ok(_) => {}
@@ -219,6 +230,13 @@ async fn make(room: &MeaningRoom, library: &Library, meaning: &proxy::Meaning) -
         passages.push(&texts.whole);
         queries.extend(texts.phrases.iter().map(String::as_str));
     }
+    // Of texts that are gone nothing is kept.
+    let before = kept.len();
+    let needed: HashSet<u128> = (passages.iter().map(|text| key(Side::Passage, text)))
+        .chain(queries.iter().map(|text| key(Side::Query, text)))
+        .collect();
+    kept.retain(|key, _| needed.contains(key));
+    let stale = before - kept.len();
     let before = kept.len();
     for (side, texts) in [(Side::Passage, passages), (Side::Query, queries)] {
         let mut missing: Vec<String> =
@@ -245,7 +263,7 @@ async fn make(room: &MeaningRoom, library: &Library, meaning: &proxy::Meaning) -
     meaning.skills.store(Arc::new(meanings));
     let now = ByMeaning { wanted: true, on: true, model: name.clone(), ready, of, ..ByMeaning::default() };
     room.state.store(Arc::new(now));
-    if kept.len() != before {
+    if stale > 0 || kept.len() != before {
         let written = tokio::task::spawn_blocking(move || write(&file, &name, &kept)).await;
         if let Ok(Err(error)) = written {
             tracing::warn!(%error, "the vectors of skills are not kept for the next start");

@@ -117,7 +117,7 @@ async fn have_model(core: &Core, config: &Config, agreed: bool) -> Result<(), Pr
     if core.local().shelf().find(id).is_some() {
         return Ok(());
     }
-    let offer = match builtin::offer(id) {
+    let offer = match models::offer(id).filter(|offer| offer.purpose == models::Purpose::Chat) {
         Some(offer) => offer,
         None if id.is_empty() => {
             return Err(Problem::invalid("The built-in provider has no model yet.")

@@ -249,6 +249,7 @@ pub(crate) fn problem(error: &skills::Error) -> Problem {
         skills::Error::Exists { .. } => {
             Problem::new(Code::Conflict, text).hint("Replace it with --replace; the old one can be brought back.")
         }
+        skills::Error::Changed { .. } => Problem::new(Code::Conflict, text).hint("Look at it, and try again."),
         skills::Error::Invalid { .. } | skills::Error::Import { .. } => Problem::invalid(text),
         skills::Error::Io { source, .. } => crate::api::problem::io(text.trim_end_matches('.'), source),
     }

@@ -72,7 +72,7 @@ impl Core {
     /// Looks whether that model is there.
     pub(crate) fn look_for_evolver(&self) -> LookForEvolver {
         let core = self.clone();
-        Box::new(move || {
+        Arc::new(move || {
             let core = core.clone();
             Box::pin(async move {
                 let config = core.config();

@@ -1,11 +1,12 @@
 //! What of the home goes when MetaClaw is removed from a machine: models it fetched, and what a running service and the
-//! desktop app leave, its entry for the login too. The user's own words (settings, turns, memories, skills) go only when that was asked for, and what is not MetaClaw's never.
+//! desktop app leave, its entry for the login too. The user's own words (settings, turns, memories, skills) go only when
+//! that was asked for, and what is not MetaClaw's never.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use builtin::{OFFERS, Shelf};
 use config::Home;
+use models::{OFFERS, Shelf};
 use serde::Serialize;
 
 use crate::lock::{HomeLock, LockError};
@@ -72,7 +73,7 @@ pub fn plan(home: &Home, everything: bool) -> io::Result<Plan> {
     let config = config::load(&home.config_path()).map(|loaded| loaded.config).unwrap_or_default();
     let models = home.resolve(&config.builtin.dir);
     let fetched = Shelf::new(models.clone());
-    let fetched: Vec<PathBuf> = OFFERS.iter().flat_map(|offer| fetched.files(offer)).collect();
+    let fetched: Vec<PathBuf> = OFFERS.iter().flat_map(|offer| fetched.paths(offer)).collect();
     for path in entries(&models)? {
         let list = if fetched.contains(&path) { &mut plan.goes } else { &mut plan.foreign };
         list.push(found(path));

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use builtin::{Refusal, Room, Shelf};
+use builtin::{Refusal, Room};
 use bytes::Bytes;
 use config::Upstream;
 use dialect::{Dialect, Quirks};
 use futures::StreamExt;
+use models::{Kept, Purpose, Shelf};
 
 use crate::clock::Clock;
 use crate::http_model::BadUpstream;
@@ -62,7 +63,7 @@ impl BuiltinModel {
     fn missing(&self, id: &str) -> Refusal {
         let message = if id.is_empty() {
             "No model has been fetched for the built-in provider yet. Choose and fetch one: metaclaw setup".to_owned()
-        } else if builtin::offer(id).is_some() {
+        } else if models::offer(id).is_some_and(|offer| offer.purpose == Purpose::Chat) {
             format!("The model {id} is not on this computer. Fetch it: metaclaw models fetch {id}")
         } else if let Some(file) = Shelf::named(id) {
             format!(
@@ -80,7 +81,8 @@ impl BuiltinModel {
 
     async fn generate(&self, call: &Call) -> Result<Reply, Refusal> {
         let id = self.upstream.model_id.as_str();
-        let kept = self.built_in.shelf.find(id).ok_or_else(|| self.missing(id))?;
+        let wanted = id.to_owned();
+        let kept = self.on_shelf(move |shelf| shelf.find(&wanted)).await.ok_or_else(|| self.missing(id))?;
         let answer = self.built_in.room.chat(&kept.file, &kept.id, &call.body, call.stream).await?;
         let kind = if answer.stream { "text/event-stream" } else { "application/json" };
         Ok(Reply {
@@ -91,10 +93,17 @@ impl BuiltinModel {
         })
     }
 
-    fn models(&self) -> Reply {
-        let kept = self.built_in.shelf.kept().unwrap_or_default();
+    /// Looks at the shelf where the disk may take its time.
+    async fn on_shelf<T: Default + Send + 'static>(&self, look: impl FnOnce(&Shelf) -> T + Send + 'static) -> T {
+        let shelf = self.built_in.shelf.clone();
+        tokio::task::spawn_blocking(move || look(&shelf)).await.unwrap_or_default()
+    }
+
+    async fn models(&self) -> Reply {
+        let kept: Vec<Kept> = self.on_shelf(|shelf| shelf.kept().unwrap_or_default()).await;
         let data: Vec<_> = kept
             .iter()
+            .filter(|kept| kept.purpose == Purpose::Chat)
             .map(|kept| serde_json::json!({"id": kept.id, "object": "model", "owned_by": "builtin"}))
             .collect();
         whole(StatusCode::OK, serde_json::json!({"object": "list", "data": data}).to_string().into())
@@ -138,7 +147,7 @@ impl Model for BuiltinModel {
     async fn send(&self, call: Call) -> Result<Reply, ModelError> {
         Ok(match &call.endpoint {
             Endpoint::Generate => self.generate(&call).await.unwrap_or_else(|refusal| refused(&refusal)),
-            Endpoint::Other { path, .. } if path == "/models" => self.models(),
+            Endpoint::Other { path, .. } if path == "/models" => self.models().await,
             Endpoint::CountTokens | Endpoint::Other { .. } => refused(&Refusal {
                 status: 404,
                 code: "not_found",

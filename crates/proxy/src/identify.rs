@@ -120,11 +120,18 @@ fn clean_id(id: &str) -> String {
     clean
 }
 
+/// Lists of agents are separated by commas and blanks, so a name has neither.
+fn short_name(name: &str) -> String {
+    let word = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | ':') { c } else { ' ' };
+    let name: String = clean_id(&name.to_lowercase()).chars().map(word).collect();
+    name.split_whitespace().collect::<Vec<_>>().join("-")
+}
+
 /// The agent's short name: what it says itself, what gives it away, or the product in its `User-Agent`.
 fn agent_name(headers: &HeaderMap, dialect: Dialect) -> Arc<str> {
     let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim).filter(|v| !v.is_empty());
-    if let Some(name) = header("x-metaclaw-agent") {
-        return clean_id(&name.to_lowercase()).into();
+    if let Some(name) = header("x-metaclaw-agent").or_else(|| header("x-agent-id")) {
+        return short_name(name).into();
     }
     if headers.contains_key("x-session-affinity") {
         return "openclaw".into();
@@ -137,7 +144,7 @@ fn agent_name(headers: &HeaderMap, dialect: Dialect) -> Arc<str> {
         Some((name, _)) => name.to_owned(),
         None => product.to_owned(),
     };
-    let name = clean_id(&name.to_lowercase());
+    let name = short_name(&name);
     match name.as_str() {
         "" => match dialect {
             Dialect::Messages => "anthropic-client".into(),
@@ -240,6 +247,7 @@ mod tests {
     #[case(&[("user-agent", "codex_cli_rs/0.171.0")], "codex")]
     #[case(&[("user-agent", "OpenAI/JS 7.15.0"), ("x-session-affinity", "s:0")], "openclaw")]
     #[case(&[("user-agent", "x"), ("x-metaclaw-agent", "Hermes")], "hermes")]
+    #[case(&[("user-agent", "x"), ("x-agent-id", "Mail, and more")], "mail-and-more")]
     #[case(&[], "openai-client")]
     fn the_agent_has_a_short_name(#[case] headers: &[(&str, &str)], #[case] name: &str) {
         assert_eq!(&*who(headers, &json!({})).agent, name);

@@ -250,7 +250,10 @@ impl Knowledge for SkillKnowledge {
         let measured = self.library.measured();
         let (hits, alone) = self.search(&bank, &query, &settings.limits).await;
         let piece = |hit: skills::Hit| {
+            let section = skills::section(&hit);
             let share = measured.get(&hit.skill.name).copied().filter(|share| *share > 0.0);
+            // Once it stands in the conversation, a turn cannot do without it, and proves nothing about it.
+            let share = share.filter(|_| !ask.added.iter().any(|text| text.contains(&section)));
             let trial = Trial {
                 version: skills::hex(hit.skill.content_hash),
                 share,
@@ -259,7 +262,7 @@ impl Knowledge for SkillKnowledge {
             Piece {
                 kind: "skill",
                 group: "",
-                section: skills::section(&hit),
+                section,
                 id: hit.skill.name.clone(),
                 score: hit.score,
                 why: match &alone {

@@ -31,6 +31,14 @@ pub enum Error {
         /// Who has it.
         path: PathBuf,
     },
+    /// Its file has another text by now.
+    #[error("{} was changed meanwhile; nothing was written over it", path.display())]
+    Changed {
+        /// The skill.
+        name: String,
+        /// Its file.
+        path: PathBuf,
+    },
     /// There is no such skill.
     #[error("there is no skill `{name}`{}", hint.as_ref().map(|h| format!("; did you mean `{h}`?")).unwrap_or_default())]
     NotFound {

@@ -121,7 +121,7 @@ pub struct Said {
 }
 
 impl Said {
-    /// The words of the user and of the model: what addresses and commands may come from.
+    /// The words of the user and of the model: what addresses and commands may come from, but for what only tools gave.
     pub fn spoken(&self) -> String {
         [self.user.join("\n"), self.assistant.join("\n")].join("\n")
     }

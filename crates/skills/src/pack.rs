@@ -145,9 +145,36 @@ impl Library {
         fs::rename(&from, &to).map_err(failed("moving", &from))
     }
 
+    /// The files beside a held SKILL.md, with their sizes, for people; of many, the first ones.
+    pub(crate) fn files_beside(&self, hash: &str) -> Vec<String> {
+        const SHOWN: usize = 20;
+        let folder = self.held(hash);
+        let mut files = Vec::new();
+        list_files(&folder, &folder, &mut files);
+        files.retain(|(name, _)| name != "SKILL.md");
+        files.sort();
+        let more = files.len().saturating_sub(SHOWN);
+        let shown = files.into_iter().take(SHOWN).map(|(name, size)| format!("{name} ({size} bytes)"));
+        shown.chain((more > 0).then(|| format!("and {more} more"))).collect()
+    }
+
     /// Where the folder with this text of a SKILL.md is kept.
     pub(crate) fn held(&self, hash: &str) -> PathBuf {
         self.dir().join(OWN_FOLDER).join("imports").join(hash)
+    }
+}
+
+fn list_files(root: &Path, folder: &Path, files: &mut Vec<(String, u64)>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+        let path = entry.path();
+        match entry.metadata() {
+            Ok(meta) if meta.is_dir() => list_files(root, &path, files),
+            Ok(meta) => {
+                let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy();
+                files.push((name.chars().filter(|c| !c.is_control()).collect(), meta.len()));
+            }
+            Err(_) => {}
+        }
     }
 }
 

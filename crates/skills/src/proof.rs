@@ -32,6 +32,9 @@ pub struct Evidence {
     pub with: Arm,
     /// Turns without it, and how many of them were good.
     pub without: Arm,
+    /// Turns that had it without a lot being drawn, as it stood in their conversation already or is not measured. They prove
+    /// nothing.
+    pub undrawn: Arm,
     /// Estimated tokens it has cost.
     pub tokens: u64,
     /// The bets on help and on harm, one per alternative, as logarithms.
@@ -107,6 +110,7 @@ impl Default for Evidence {
         Self {
             with: Arm::default(),
             without: Arm::default(),
+            undrawn: Arm::default(),
             tokens: 0,
             bets: [vec![0.0; alternatives], vec![0.0; alternatives]],
             steps: Steps::default(),
@@ -115,16 +119,20 @@ impl Default for Evidence {
 }
 
 impl Evidence {
-    /// Counts a turn. `share` is the chance with which the skill was held out; a turn that was not drawn (0) is counted
-    /// and proves nothing.
+    /// Counts a turn. `share` is the chance with which the skill was held out; 0 = no lot was drawn.
     pub fn see(&mut self, held_out: bool, share: f64, good: bool, tokens: u32) {
-        let arm = if held_out { &mut self.without } else { &mut self.with };
+        let drawn = share > 0.0 && share < 1.0;
+        let arm = match (drawn, held_out) {
+            (false, _) => &mut self.undrawn,
+            (true, true) => &mut self.without,
+            (true, false) => &mut self.with,
+        };
         arm.turns += 1;
         arm.good += u32::from(good);
         if !held_out {
             self.tokens += u64::from(tokens);
         }
-        if !(share > 0.0 && share < 1.0) {
+        if !drawn {
             return;
         }
         if self.steps.share != share {
@@ -137,7 +145,7 @@ impl Evidence {
         }
     }
 
-    /// Turns on both sides.
+    /// Turns on both sides for which a lot was drawn.
     pub fn turns(&self) -> u32 {
         self.with.turns + self.without.turns
     }

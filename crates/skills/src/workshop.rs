@@ -113,6 +113,11 @@ pub enum Error {
 /// The result of learning and deciding.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// A learned skill that agents get: on trial, or active.
+pub(crate) fn is_used(state: &store::SkillState) -> bool {
+    matches!(state.state.as_str(), "trial" | "active")
+}
+
 /// See the module. Cheap to clone.
 #[derive(Clone)]
 pub struct Workshop {

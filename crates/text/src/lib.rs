@@ -6,7 +6,7 @@ mod simplified;
 mod stop_words;
 mod words;
 
-pub use quote::{TAG, escape};
+pub use quote::{TAG, escape, visible};
 pub use redact::redact;
 pub use simplified::simplify;
 pub use words::{Side, Term, Weight, fold, has_cjk, terms};

@@ -9,7 +9,7 @@ pub const TAG: &str = "metaclaw-context";
 /// Makes a text safe to stand inside the block: the block's own tag, opening or closing, in any case and spacing,
 /// loses its `<`; characters that are invisible or turn the reading direction are removed.
 pub fn escape(text: &str) -> Cow<'_, str> {
-    let visible: Cow<'_, str> = if text.contains(is_hidden) { text.replace(is_hidden, "").into() } else { text.into() };
+    let visible = visible(text);
     let mut out = String::new();
     let mut copied = 0;
     for (at, _) in visible.match_indices('<') {
@@ -24,6 +24,11 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     }
     out.push_str(&visible[copied..]);
     out.into()
+}
+
+/// A text without what cannot be seen: what a model is shown of it.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if text.contains(is_hidden) { text.replace(is_hidden, "").into() } else { text.into() }
 }
 
 /// Joiners and blanks between the letters do not hide the tag.

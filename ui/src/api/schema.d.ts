@@ -1258,12 +1258,14 @@ export interface components {
         };
         /** @description A model on this machine. */
         KeptModel: {
-            /** @description Its file. */
+            /** @description Its file or folder. */
             file: string;
-            /** @description What stands in `llm.model_id`. */
+            /** @description What stands in the settings. */
             id: string;
             /** @description The configuration asks for it. */
             in_use: boolean;
+            /** @description What it is for. */
+            purpose: components["schemas"]["ModelPurpose"];
             /**
              * Format: int64
              * @description Bytes.
@@ -1852,7 +1854,7 @@ export interface components {
         ModelOffer: {
             /** @description What to expect of it. */
             about: string;
-            /** @description What stands in `llm.model_id`. */
+            /** @description What stands in the settings. */
             id: string;
             /** @description It is on this machine already. */
             kept: boolean;
@@ -1860,15 +1862,22 @@ export interface components {
             label: string;
             /** @description Its licence, as SPDX writes it. */
             licence: string;
+            /** @description What it is for. */
+            purpose: components["schemas"]["ModelPurpose"];
             /**
              * Format: int64
-             * @description Bytes of its file.
+             * @description Bytes of its files.
              */
             size: number;
             /** @description Where it comes from, in the order in which it is tried. */
             sources: string[];
         };
-        /** @description The models of the built-in provider. */
+        /**
+         * @description What a model is for.
+         * @enum {string}
+         */
+        ModelPurpose: "chat" | "search";
+        /** @description Models that run on this machine. */
         Models: {
             /** @description The folder they are in. */
             dir: string;
@@ -1878,7 +1887,7 @@ export interface components {
             /** @description The models that can be fetched. */
             offers: components["schemas"]["ModelOffer"][];
             running?: components["schemas"]["RunningModel"] | null;
-            /** @description The id of the offer to take first, where that was looked for: the best whose source answers. */
+            /** @description The id of the offer to take first of those that answer, where that was looked for: the best whose source answers. */
             suggested?: string | null;
         };
         /** @description An error as every route answers it. */

@@ -1,4 +1,4 @@
-//! `metaclaw models`: the models of the built-in provider. Nothing is downloaded before a yes to its name, size, source
+//! `metaclaw models`: models that run on this machine. Nothing is downloaded before a yes to its name, size, source
 //! and licence.
 
 use std::future::Future;
@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use engine::api::{FetchOrder, FetchStage, FetchState, ModelChange, ModelOffer, Models};
+use engine::api::{FetchOrder, FetchStage, FetchState, ModelChange, ModelOffer, ModelPurpose, Models};
 use engine::client::{Client, segment};
 use http::Method;
 
@@ -48,13 +48,15 @@ async fn list(ctx: &Ctx, api: &Client) -> Result<ExitCode, Fail> {
     let mut rows: Vec<Vec<String>> = Vec::new();
     for kept in &models.kept {
         let state = if kept.in_use { "in use" } else { "here" };
-        rows.push(vec![kept.id.clone(), megabytes(kept.size), state.to_owned(), kept.file.clone()]);
+        let purpose = purpose(kept.purpose).to_owned();
+        rows.push(vec![kept.id.clone(), purpose, megabytes(kept.size), state.to_owned(), kept.file.clone()]);
     }
     for offer in models.offers.iter().filter(|offer| !offer.kept) {
         let about = format!("{}; {}; from {}", offer.about, offer.licence, offer.sources.join(" or "));
-        rows.push(vec![offer.id.clone(), megabytes(offer.size), "can be fetched".to_owned(), about]);
+        let purpose = purpose(offer.purpose).to_owned();
+        rows.push(vec![offer.id.clone(), purpose, megabytes(offer.size), "can be fetched".to_owned(), about]);
     }
-    ctx.out.table(&["MODEL", "SIZE", "STATE", "ABOUT"], &rows);
+    ctx.out.table(&["MODEL", "FOR", "SIZE", "STATE", "ABOUT"], &rows);
     if let Some(running) = &models.running {
         let speed = running.speed.map(|speed| format!(", {speed:.0} tokens/s last")).unwrap_or_default();
         let waiting = if running.waiting > 0 { format!(", {} waiting", running.waiting) } else { String::new() };
@@ -95,14 +97,27 @@ async fn fetch(ctx: &Ctx, api: &Client, id: Option<String>, yes: bool) -> Result
         (false, Some(kept)) => {
             ctx.out.line(&format!("{} is in {}", kept.id, kept.file));
             if !kept.in_use {
-                ctx.out.note(&format!(
-                    "Use it: metaclaw config set llm.provider builtin; metaclaw config set llm.model_id {id}"
-                ));
+                ctx.out.note(&match kept.purpose {
+                    ModelPurpose::Chat => format!(
+                        "Use it: metaclaw config set llm.provider builtin; metaclaw config set llm.model_id {id}"
+                    ),
+                    ModelPurpose::Search => format!(
+                        "Use it: metaclaw config set embedding.model {id}; \
+                         metaclaw config set skills.retrieval_mode hybrid"
+                    ),
+                });
             }
         }
         (false, None) => {}
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn purpose(purpose: ModelPurpose) -> &'static str {
+    match purpose {
+        ModelPurpose::Chat => "answers",
+        ModelPurpose::Search => "search",
+    }
 }
 
 /// Asks for the yes.

@@ -1,7 +1,7 @@
 //! The questions of `metaclaw setup`, one step after the other. Esc goes one step back, Ctrl-C ends without writing
 //! anything. What is known already is the default, so that running it again is an edit.
 
-use engine::api::{LocalServer, ModelOffer, Models, Provider, ProviderReport, ProviderTest, SetupState};
+use engine::api::{LocalServer, ModelOffer, ModelPurpose, Models, Provider, ProviderReport, ProviderTest, SetupState};
 use engine::client::Client;
 use http::Method;
 use inquire::{Confirm, CustomType, InquireError, Password, PasswordDisplayMode, Select, Text};
@@ -275,16 +275,18 @@ async fn built_in(ctx: &Ctx, api: &Client, chosen: &mut Chosen) -> Result<Go, In
             return Ok(Go::To(PROVIDER));
         }
     };
+    let here = models.kept.iter().filter(|kept| kept.purpose == ModelPurpose::Chat);
     let mut entries: Vec<(String, String, Option<&ModelOffer>)> =
-        models.kept.iter().map(|kept| (format!("{}  (here)", kept.id), kept.id.clone(), None)).collect();
-    for offer in models.offers.iter().filter(|offer| !offer.kept) {
+        here.map(|kept| (format!("{}  (here)", kept.id), kept.id.clone(), None)).collect();
+    let some_here = !entries.is_empty();
+    for offer in models.offers.iter().filter(|offer| !offer.kept && offer.purpose == ModelPurpose::Chat) {
         let text = format!("{}  ({} to fetch; {})", offer.label, super::models::megabytes(offer.size), offer.about);
         entries.push((text, offer.id.clone(), Some(offer)));
     }
     let wanted = Some(&chosen.preset_model).filter(|id| !id.is_empty()).or(models.suggested.as_ref());
-    let start = match models.kept.is_empty() {
-        true => entries.iter().position(|entry| Some(&entry.1) == wanted).unwrap_or(0),
-        false => 0,
+    let start = match some_here {
+        true => 0,
+        false => entries.iter().position(|entry| Some(&entry.1) == wanted).unwrap_or(0),
     };
     let labels = entries.iter().map(|entry| entry.0.clone()).collect();
     let picked = Select::new("Which model?", labels).with_starting_cursor(start).raw_prompt()?.index;

@@ -536,10 +536,14 @@ pub struct SkillEffect {
     pub name: String,
     /// The agent; empty = all.
     pub agent: String,
-    /// Turns that had it.
+    /// Turns that had it, those included that were given it without a lot being drawn.
     pub uses: u32,
     /// Of them, the good ones.
     pub wins: u32,
+    /// Of all uses, those for which a lot was drawn: only these are compared with turns without it.
+    pub drawn: u32,
+    /// Of them, the good ones.
+    pub drawn_wins: u32,
     /// Turns that had to do without it.
     pub control: u32,
     /// Of them, the good ones.
@@ -573,8 +577,10 @@ impl From<Measured> for SkillEffect {
         Self {
             name: of.name,
             agent: of.agent,
-            uses: of.evidence.with.turns,
-            wins: of.evidence.with.good,
+            uses: of.evidence.with.turns + of.evidence.undrawn.turns,
+            wins: of.evidence.with.good + of.evidence.undrawn.good,
+            drawn: of.evidence.with.turns,
+            drawn_wins: of.evidence.with.good,
             control: of.evidence.without.turns,
             control_wins: of.evidence.without.good,
             tokens: of.evidence.tokens,

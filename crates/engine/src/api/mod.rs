@@ -45,7 +45,8 @@ pub use self::memory::{
     MemorySearch, MemoryStats, MemoryWeight,
 };
 pub use self::models::{
-    FetchOrder, FetchStage, FetchState, KeptModel, ModelChange, ModelOffer, Models, ModelsQuery, RunningModel,
+    FetchOrder, FetchStage, FetchState, KeptModel, ModelChange, ModelOffer, ModelPurpose, Models, ModelsQuery,
+    RunningModel,
 };
 pub use self::problem::{Code, Problem};
 pub use self::providers::{LocalServer, Provider, ProviderReport, ProviderTest};

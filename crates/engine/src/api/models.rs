@@ -1,4 +1,5 @@
-//! The models of the built-in provider: what is on this machine, what can be fetched, and a fetch under way.
+//! Model files: what is on this machine, what can be fetched, and a fetch under way. Some answer (the built-in provider),
+//! some make vectors for search by meaning.
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
@@ -9,8 +10,9 @@ use utoipa::{IntoParams, ToSchema};
 use super::{Body, Code, Problem};
 use crate::core::{Core, sentence};
 use crate::local;
+use models::Purpose;
 
-/// The models of the built-in provider.
+/// Models that run on this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Models {
     /// The folder they are in.
@@ -19,7 +21,7 @@ pub struct Models {
     pub kept: Vec<KeptModel>,
     /// The models that can be fetched.
     pub offers: Vec<ModelOffer>,
-    /// The id of the offer to take first, where that was looked for: the best whose source answers.
+    /// The id of the offer to take first of those that answer, where that was looked for: the best whose source answers.
     pub suggested: Option<String>,
     /// The fetch under way, or how the last one ended.
     pub fetching: Option<FetchState>,
@@ -27,12 +29,33 @@ pub struct Models {
     pub running: Option<RunningModel>,
 }
 
+/// What a model is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelPurpose {
+    /// It answers: for `llm.model_id`, with the provider `builtin`.
+    Chat,
+    /// It makes vectors of texts: for `embedding.model`.
+    Search,
+}
+
+impl From<Purpose> for ModelPurpose {
+    fn from(purpose: Purpose) -> Self {
+        match purpose {
+            Purpose::Chat => Self::Chat,
+            Purpose::Search => Self::Search,
+        }
+    }
+}
+
 /// A model on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeptModel {
-    /// What stands in `llm.model_id`.
+    /// What stands in the settings.
     pub id: String,
-    /// Its file.
+    /// What it is for.
+    pub purpose: ModelPurpose,
+    /// Its file or folder.
     pub file: String,
     /// Bytes.
     pub size: u64,
@@ -43,13 +66,15 @@ pub struct KeptModel {
 /// A model that can be fetched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ModelOffer {
-    /// What stands in `llm.model_id`.
+    /// What stands in the settings.
     pub id: String,
+    /// What it is for.
+    pub purpose: ModelPurpose,
     /// Its name for people.
     pub label: String,
     /// What to expect of it.
     pub about: String,
-    /// Bytes of its file.
+    /// Bytes of its files.
     pub size: u64,
     /// Its licence, as SPDX writes it.
     pub licence: String,
@@ -135,16 +160,18 @@ pub(super) async fn list(State(core): State<Core>, Query(query): Query<ModelsQue
     let config = core.config();
     let kept = shelf.kept().map_err(|error| unreadable(shelf, &error))?;
     let used = (config.llm.provider == "builtin").then(|| shelf.find(&config.llm.model_id)).flatten();
+    let searches = local::searches(&config);
     let suggested = match query.look {
         false => None,
         true => {
             crate::install_tls();
-            let client = builtin::fetch_client().map_err(Problem::internal)?;
-            let hub = builtin::hub_answers(&client, &local::addresses(&config)).await;
-            let has = |offer: &&builtin::Offer| {
-                hub || offer.sources.iter().any(|source| matches!(source, builtin::Source::Package { .. }))
+            let client = models::fetch_client().map_err(Problem::internal)?;
+            let hub = models::hub_answers(&client, &local::addresses(&config)).await;
+            let has = |offer: &&models::Offer| {
+                offer.purpose == Purpose::Chat
+                    && (hub || offer.sources.iter().any(|source| matches!(source, models::Source::Package { .. })))
             };
-            builtin::OFFERS.iter().find(has).map(|offer| offer.id.to_owned())
+            models::OFFERS.iter().find(has).map(|offer| offer.id.to_owned())
         }
     };
     let look = local.built_in.room.look();
@@ -162,13 +189,14 @@ pub(super) async fn list(State(core): State<Core>, Query(query): Query<ModelsQue
     });
     Ok(Json(Models {
         dir: shelf.dir().display().to_string(),
-        offers: builtin::OFFERS
+        offers: models::OFFERS
             .iter()
             .map(|offer| ModelOffer {
                 id: offer.id.to_owned(),
                 label: offer.label.to_owned(),
                 about: offer.about.to_owned(),
-                size: offer.size,
+                purpose: offer.purpose.into(),
+                size: offer.size(),
                 licence: offer.licence.to_owned(),
                 sources: local::sources(offer),
                 kept: kept.iter().any(|kept| kept.id == offer.id),
@@ -177,8 +205,12 @@ pub(super) async fn list(State(core): State<Core>, Query(query): Query<ModelsQue
         kept: kept
             .into_iter()
             .map(|kept| KeptModel {
-                in_use: used.as_ref().is_some_and(|used| used.file == kept.file),
+                in_use: match kept.purpose {
+                    Purpose::Chat => used.as_ref().is_some_and(|used| used.file == kept.file),
+                    Purpose::Search => searches && kept.file == local::search_model(core.home(), &config),
+                },
                 id: kept.id,
+                purpose: kept.purpose.into(),
                 file: kept.file.display().to_string(),
                 size: kept.size,
             })
@@ -189,7 +221,7 @@ pub(super) async fn list(State(core): State<Core>, Query(query): Query<ModelsQue
     }))
 }
 
-fn unreadable(shelf: &builtin::Shelf, error: &std::io::Error) -> Problem {
+fn unreadable(shelf: &models::Shelf, error: &std::io::Error) -> Problem {
     super::problem::io(&format!("{} cannot be read", shelf.dir().display()), error)
 }
 
@@ -206,14 +238,16 @@ pub(super) async fn fetch(
 
 /// Begins a fetch somebody agreed to.
 pub(crate) fn begin(core: &Core, id: &str, agreed: bool) -> Result<FetchState, Problem> {
-    let offer = builtin::offer(id).ok_or_else(|| {
-        let known: Vec<&str> = builtin::OFFERS.iter().map(|offer| offer.id).collect();
+    let offer = models::offer(id).ok_or_else(|| {
+        let known: Vec<&str> = models::OFFERS.iter().map(|offer| offer.id).collect();
         Problem::not_found(format!("No model is offered as {id}.")).hint(format!("Offered: {}", known.join(", ")))
     })?;
     if !agreed {
         return Err(Problem::invalid(format!("{}. Nothing is fetched without a yes.", local::terms(offer)))
             .hint(format!("Say yes: metaclaw models fetch {id} --yes")));
     }
+    let home = core.home();
+    home.ensure().map_err(|error| super::problem::io(&format!("{} cannot be made", home.dir().display()), &error))?;
     let bus = core.running().ok().map(|run| run.bus.clone());
     core.local().fetch(offer, &core.config(), move |state| {
         if let Some(bus) = bus {

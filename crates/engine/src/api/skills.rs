@@ -261,7 +261,7 @@ pub(super) async fn validate(
                 let file = std::path::Path::new("SKILL.md");
                 let parsed = skills::parse(file, text.as_bytes());
                 let bank = core.library().snapshot();
-                let against = skills::Against { bank: Some(&bank), conversation: None };
+                let against = skills::Against { bank: Some(&bank), ..skills::Against::default() };
                 let lints = parsed.skill.map(|skill| skills::lint(&skill, &against)).unwrap_or_default();
                 parsed.problems.into_iter().chain(lints.iter().map(|lint| lint.problem(file))).collect()
             }

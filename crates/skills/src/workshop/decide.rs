@@ -6,7 +6,7 @@ use serde::Serialize;
 use store::{NewSkillVersion, SkillProposal, SkillState, SkillVersion};
 
 use super::learn::checked;
-use super::{Error, Moved, Result, Workshop};
+use super::{Error, Moved, Result, Workshop, is_used};
 use crate::lint::{Against, lint};
 use crate::skill::hex;
 
@@ -36,32 +36,48 @@ impl Workshop {
             true => "trial",
             false => "user",
         };
-        if !self.store.skill_decide(id, "taken", Some((version.id, proposal.findings.clone())), now_ms).await? {
-            tracing::debug!(id, "the proposal was decided meanwhile");
-        }
         let reason = match state {
             "trial" => "on trial: it is measured against turns without it".to_owned(),
             _ => "your own file was changed as suggested".to_owned(),
         };
-        if state == "trial" {
-            let agent = match agents {
+        let trial = (state == "trial").then(|| SkillState {
+            name: proposal.name.clone(),
+            state: "trial".into(),
+            version: version.id,
+            hash: version.hash.clone(),
+            agent: match agents {
                 Some([one]) => one.clone(),
                 Some(_) => String::new(),
                 None => proposal.agent.clone(),
-            };
-            let trial = SkillState {
-                name: proposal.name.clone(),
-                state: "trial".into(),
-                version: version.id,
-                hash: version.hash.clone(),
-                agent,
-                since_ms: now_ms,
-                reason: reason.clone(),
-            };
-            self.store.skill_put_states(vec![trial]).await?;
+            },
+            since_ms: now_ms,
+            reason: reason.clone(),
+        });
+        // The text is in the library: from here on a crash leaves what `resume` takes up again.
+        if !self.store.skill_take(id, (version.id, proposal.findings.clone()), trial, now_ms).await? {
+            tracing::debug!(id, "the proposal was decided meanwhile");
         }
         self.refresh_measured().await?;
         Ok(Moved { name: proposal.name, state: state.into(), reason })
+    }
+
+    /// Takes what nobody has to be asked about and a crash has left waiting.
+    pub(super) async fn resume(&self, now_ms: i64) -> Result<Vec<Moved>> {
+        let mut moved = Vec::new();
+        for proposal in self.store.skill_proposals(Some("waiting"), u32::MAX).await? {
+            if proposal.hold.is_some() {
+                continue;
+            }
+            match self.take(proposal.id, None, now_ms).await {
+                Ok(one) => moved.push(one),
+                // It waits for a person now, who sees what it says.
+                Err(error @ (Error::Outdated { .. } | Error::Library(_))) => {
+                    tracing::info!(proposal = proposal.id, %error, "a proposal that was left is not taken by itself");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(moved)
     }
 
     /// Writes a proposal's text into the library; whether the skill is a learned one.
@@ -93,7 +109,12 @@ impl Workshop {
                 if proposal.kind != "import" && base.as_ref() != Some(&hash) {
                     return Err(Error::Outdated { name: version.name.clone() });
                 }
-                self.files(move |library| library.rewrite(&name, &text, now_ms)).await?;
+                let over = skill.content_hash;
+                let written = self.files(move |library| library.rewrite_over(&name, over, &text, now_ms)).await;
+                if let Err(Error::Library(crate::Error::Changed { name, .. })) = written {
+                    return Err(Error::Outdated { name });
+                }
+                written?;
                 Ok(states.get(&version.name).is_some_and(|state| state.hash == hash))
             }
         }
@@ -102,8 +123,14 @@ impl Workshop {
     /// The same text for other agents, as a version of its own.
     async fn for_agents(&self, version: &SkillVersion, agents: &[String], now_ms: i64) -> Result<SkillVersion> {
         let list = agents.join(", ");
-        let text = crate::front_matter::set_metadata(&version.text, crate::AGENTS_KEY, &list).ok().flatten();
-        let Some(text) = text.filter(|text| *text != version.text) else { return Ok(version.clone()) };
+        let Ok(Some(text)) = crate::front_matter::set_metadata(&version.text, crate::AGENTS_KEY, &list) else {
+            let problem = "its front matter cannot be narrowed to agents line by line: edit the proposal, with \
+                           `metadata:` on a line of its own";
+            return Err(refused(&version.name, problem.to_owned()));
+        };
+        if text == version.text {
+            return Ok(version.clone());
+        }
         self.another(version, text, now_ms).await
     }
 
@@ -139,7 +166,7 @@ impl Workshop {
         let version = self.version(&proposal.name, proposal.version).await?;
         let skill = checked(&version.name, text).map_err(|problem| refused(&version.name, problem))?;
         let bank = self.library.snapshot();
-        let lints = lint(&skill, &Against { bank: Some(&bank), conversation: None });
+        let lints = lint(&skill, &Against { bank: Some(&bank), ..Against::default() });
         let before = version.hash.clone();
         let version = self.another(&version, text.to_owned(), now_ms).await?;
         if proposal.kind == "import" {
@@ -161,7 +188,7 @@ impl Workshop {
     /// `descendants`, what was learned from it goes, too.
     pub async fn revert(&self, name: &str, to: Option<i64>, descendants: bool, now_ms: i64) -> Result<Reverted> {
         let states = self.store.skill_states().await?;
-        let state = states.iter().find(|state| state.name == name && state.state != "retired").cloned();
+        let state = states.iter().find(|state| state.name == name && is_used(state)).cloned();
         let hash = self.library.snapshot().get(name).map(|skill| hex(skill.content_hash));
         let versions = self.store.skill_versions(name).await?;
         let now = versions.iter().find(|version| Some(&version.hash) == hash.as_ref()).cloned();
@@ -217,11 +244,11 @@ impl Workshop {
     }
 
     /// Learned skills in use that come from a text: made from it, or learned in turns that it was shown in.
-    async fn heirs(&self, of: &SkillVersion, states: &[SkillState]) -> Result<Vec<SkillState>> {
+    pub(super) async fn heirs(&self, of: &SkillVersion, states: &[SkillState]) -> Result<Vec<SkillState>> {
         let mut heirs = self.store.skill_descendants(of.id).await?;
         heirs.extend(self.store.skill_taught_under(&of.name).await?);
         let used = |state: &&SkillState| {
-            state.state != "retired" && state.name != of.name && heirs.iter().any(|heir| heir.id == state.version)
+            is_used(state) && state.name != of.name && heirs.iter().any(|heir| heir.id == state.version)
         };
         Ok(states.iter().filter(used).cloned().collect())
     }

@@ -6,7 +6,8 @@ use std::sync::{Arc, PoisonError};
 
 use store::{Generation, NewSkillVersion, SkillState, SkillVersion};
 
-use super::{Moved, Result, Workshop};
+use super::weigh::GOING;
+use super::{Moved, Result, Workshop, is_used};
 use crate::generation::{Generations, Set};
 use crate::skill::{Origin, Skill, hex};
 
@@ -24,8 +25,9 @@ impl Workshop {
     /// library is as it was.
     pub async fn sync(&self, now_ms: i64, force: bool) -> Result<Vec<Moved>> {
         let bank = self.library.snapshot();
-        let all = fingerprint(bank.skills());
-        if !force && *self.seen.lock().unwrap_or_else(PoisonError::into_inner) == Some(all) {
+        let all = fingerprint(bank.skills(), self.rules.control_share);
+        let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if !force && seen == Some(all) {
             return Ok(Vec::new());
         }
         let states: HashMap<String, SkillState> =
@@ -36,6 +38,9 @@ impl Workshop {
         for skill in bank.skills() {
             let hash = hex(skill.content_hash);
             match states.get(&skill.name) {
+                Some(state) if state.state == GOING && state.hash == hash => {
+                    moved.push(self.let_go(state, now_ms).await?);
+                }
                 Some(state) if state.hash != hash => {
                     // A learned one that is back, or an older text of it: as it was. Another text: a person wrote it.
                     let known = self.store.skill_versions(&skill.name).await?;
@@ -67,7 +72,10 @@ impl Workshop {
         }
         let gone = states.values().filter(|state| state.state != "retired" && bank.get(&state.name).is_none());
         for state in gone {
-            let reason = "the file was removed".to_owned();
+            let reason = match state.state.as_str() {
+                GOING => state.reason.clone(),
+                _ => "the file was removed".to_owned(),
+            };
             let retired =
                 SkillState { state: "retired".into(), since_ms: now_ms, reason: reason.clone(), ..state.clone() };
             changed.push(retired);
@@ -81,6 +89,10 @@ impl Workshop {
         }
         self.refresh_measured().await?;
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(all);
+        // For the first time in this process: what the last one has left is taken up again.
+        if seen.is_none() {
+            moved.extend(self.resume(now_ms).await?);
+        }
         Ok(moved)
     }
 
@@ -117,7 +129,7 @@ impl Workshop {
         let share = self.rules.control_share.clamp(0.0, 0.5);
         let states = self.store.skill_states().await?;
         let measured = states.into_iter().filter(|state| {
-            state.state != "retired" && bank.get(&state.name).is_some_and(|skill| hex(skill.content_hash) == state.hash)
+            is_used(state) && bank.get(&state.name).is_some_and(|skill| hex(skill.content_hash) == state.hash)
         });
         self.library.measure(measured.map(|state| (state.name, share)).collect());
         Ok(())
@@ -156,8 +168,9 @@ impl Workshop {
     }
 }
 
-fn fingerprint(skills: &[Arc<Skill>]) -> u64 {
+fn fingerprint(skills: &[Arc<Skill>], control_share: f32) -> u64 {
     let mut hash = xxhash_rust::xxh3::Xxh3::new();
+    hash.update(&control_share.to_le_bytes());
     for skill in skills {
         hash.update(skill.name.as_bytes());
         hash.update(&skill.content_hash.to_le_bytes());

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde::Serialize;
 use serde_json::json;
-use store::{DueSession, NewSkillVersion, SkillEvolution, SkillProposal, SkillVersion};
+use store::{DueSession, NewSkillVersion, SkillEvolution, SkillProposal, SkillState, SkillVersion};
 
-use super::{Moved, Result, Workshop};
-use crate::evolve::{Existing, Learned, Lesson, LessonTurn, Source, read, revised, source};
+use super::{Moved, Result, Workshop, is_used};
+use crate::evolve::{Existing, Learned, Lesson, LessonTurn, Said, Source, read, revised, source};
 use crate::lint::{Against, Flaw, Lint, lint};
 use crate::parse::parse;
 use crate::signals::reaction;
@@ -21,6 +21,8 @@ pub const HISTORY: &str = "evolution_history.jsonl";
 const HISTORY_BYTES: u64 = 16 << 20;
 /// Skills whose bodies the model sees, so that it can revise them.
 const WITH_BODY: usize = 4;
+/// Rejected proposals that a new one is compared with.
+const UNWANTED: u32 = 200;
 /// User turns that are looked at in one asking.
 const TURNS: u32 = 60;
 
@@ -215,7 +217,7 @@ impl Workshop {
                 self.judged(lesson, &bank, "create", skill, text, None, &draft.body, turns, reason).await
             }
             Learned::Revise { name, edits, turns, reason } => {
-                let Some(old) = bank.get(&name) else {
+                let Some(old) = bank.get(&name).filter(|old| old.is_for(Some(&lesson.agent))) else {
                     return Ok(Err(format!("there is no skill {name}; create it, or revise one that there is")));
                 };
                 let body = match revised(&old.body, &edits) {
@@ -263,7 +265,10 @@ impl Workshop {
         // What stood in the skill before counts as said.
         let known = base.as_ref().map(|base| format!("{spoken}\n{}", base.text));
         let conversation = Some(known.as_deref().unwrap_or(&spoken));
-        let lints = lint(&skill, &Against { bank: Some(bank), conversation });
+        let (user, tools) = (known_to_user(&said, base.as_ref()), said.tool.join("\n"));
+        let against =
+            Against { bank: Some(bank), agent: Some(&lesson.agent), conversation, tools: Some((&user, &tools)) };
+        let lints = lint(&skill, &against);
         if let Some(put_right) = lints.iter().find(|lint| !lint.flaw.is_dangerous()) {
             return Ok(Err(match put_right.flaw {
                 Flaw::Duplicate => format!("{}: revise that one, or answer `nothing`", put_right.message),
@@ -271,17 +276,25 @@ impl Workshop {
             }));
         }
         let source = source(&format!("{}\n{new}", if kind == "create" { &skill.description } else { "" }), &said);
-        let theirs = match &base {
-            Some(base) => base.origin != "evolved",
-            None => kind == "revise",
-        };
+        let states = self.store.skill_states().await?;
+        let learned = states.iter().find(|state| state.name == skill.name && is_used(state));
+        // Without a state it is a person's: written, changed or taken over by one.
+        let theirs =
+            kind == "revise" && base.as_ref().is_none_or(|base| learned.is_none_or(|state| state.hash != base.hash));
+        // What one agent was taught is not said to others before a person has seen it.
+        let others = kind == "revise" && learned.is_some_and(|state| state.agent != lesson.agent);
+        if kind == "create"
+            && let Some(name) = self.unwanted(&skill, &lesson.agent, &states).await?
+        {
+            return Ok(Err(format!("`{name}` said the same and was not wanted: answer `nothing`")));
+        }
         let hold = if !lints.is_empty() || source.is_foreign() {
             Some(Hold::Quarantine)
         } else if theirs {
             Some(Hold::Suggestion)
-        } else if self.rules.review {
+        } else if self.rules.review || others {
             Some(Hold::Review)
-        } else if kind == "create" && self.is_full(&lesson.agent).await? {
+        } else if kind == "create" && self.is_full(&lesson.agent, &states) {
             Some(Hold::Full)
         } else {
             None
@@ -290,10 +303,29 @@ impl Workshop {
         Ok(Ok(Candidate { kind, skill, text, base, source, lints, hold, reason, rows }))
     }
 
-    async fn is_full(&self, agent: &str) -> Result<bool> {
-        let states = self.store.skill_states().await?;
+    fn is_full(&self, agent: &str, states: &[SkillState]) -> bool {
         let trials = states.iter().filter(|state| state.agent == agent && state.state == "trial").count();
-        Ok(trials >= self.rules.most_active)
+        trials >= self.rules.most_active
+    }
+
+    /// The name of a skill of this agent that says the same and that was rejected, taken back or dropped before.
+    async fn unwanted(&self, skill: &Skill, agent: &str, states: &[SkillState]) -> Result<Option<String>> {
+        let rejected = self.store.skill_proposals(Some("rejected"), UNWANTED).await?;
+        let rejected = rejected.into_iter().filter(|one| one.agent == agent).map(|one| one.version);
+        let retired = states.iter().filter(|state| state.state == "retired" && state.agent == agent);
+        let versions: Vec<i64> = rejected.chain(retired.map(|state| state.version)).collect();
+        let mut unwanted = Vec::new();
+        for version in versions {
+            if let Some(version) = self.store.skill_version(version).await?
+                && let Ok(skill) = checked(&version.name, &version.text)
+            {
+                unwanted.push(skill);
+            }
+        }
+        let skill = skill.clone();
+        let like = tokio::task::spawn_blocking(move || crate::lint::most_like(&skill, unwanted.iter())).await;
+        let like = like.map_err(|_| super::Error::CutOff)?;
+        Ok(like.filter(|(_, likeness)| *likeness >= crate::lint::ALIKE).map(|(name, _)| name))
     }
 
     /// Writes down what was asked and answered, and puts on trial what need not wait. `answer` is as it came.
@@ -376,10 +408,6 @@ impl Workshop {
     /// A line in the file that the Python MetaClaw keeps, in its form.
     async fn note_in_history(&self, lesson: &Lesson, candidates: &[Candidate], now_ms: i64) -> Result<()> {
         let at = jiff::Timestamp::from_millisecond(now_ms).unwrap_or_default().to_zoned(self.rules.zone.clone());
-        let prompts = lesson.turns.iter().rev().take(6).rev().map(|turn| {
-            let words = text::redact(&turn.user).into_owned();
-            words.chars().skip(words.chars().count().saturating_sub(300)).collect::<String>()
-        });
         let skill = |candidate: &Candidate| {
             json!({"name": candidate.skill.name, "category": candidate.skill.category,
                    "description": candidate.skill.description, "content": candidate.skill.body})
@@ -390,7 +418,8 @@ impl Workshop {
             "num_skills_generated": candidates.len(),
             "skill_names": candidates.iter().map(|candidate| candidate.skill.name.as_str()).collect::<Vec<_>>(),
             "skills": candidates.iter().map(skill).collect::<Vec<_>>(),
-            "failure_prompts": prompts.collect::<Vec<_>>(),
+            // The user's words stay where they can be forgotten: in the journal.
+            "failure_prompts": [],
         });
         let path = self.library.dir().join(HISTORY);
         let file = path.clone();
@@ -429,6 +458,16 @@ pub(super) fn checked(name: &str, text: &str) -> Result<Skill, String> {
             Err(errors.join("; "))
         }
     }
+}
+
+/// What addresses and commands may come from without doubt: the user's words, and the text that is revised.
+fn known_to_user(said: &Said, base: Option<&SkillVersion>) -> String {
+    let mut user = said.user.join("\n");
+    if let Some(base) = base {
+        user.push('\n');
+        user.push_str(&base.text);
+    }
+    user
 }
 
 fn same(read: &str, written: &str) -> bool {

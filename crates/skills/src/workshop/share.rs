@@ -1,5 +1,6 @@
 //! Skills from other libraries: looked through, held, and used only after a person has said yes.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use serde::Serialize;
@@ -8,7 +9,7 @@ use store::{NewSkillVersion, SkillProposal};
 use super::{Hold, Result, Workshop};
 use crate::Problem;
 use crate::evolve::Source;
-use crate::lint::{Against, lint};
+use crate::lint::{Against, Flaw, Lint, lint};
 use crate::skill::hex;
 
 /// What an import brought.
@@ -26,24 +27,41 @@ impl Workshop {
     /// Offers the skills of a folder or a zip; each waits for a person.
     pub async fn offer(&self, path: &Path, now_ms: i64) -> Result<Offered> {
         let path = path.to_owned();
+        let waiting = self.store.skill_proposals(Some("waiting"), u32::MAX).await?;
+        let mut held_by = HashMap::new();
+        for one in waiting.iter().filter(|one| one.kind == "import") {
+            held_by.insert(self.version(&one.name, one.version).await?.hash, one.id);
+        }
         let (found, mut problems) = self
             .files(move |library| {
                 let source = library.source(&path, now_ms)?;
-                let (found, problems) = library.found_in(&source.folder)?;
+                let (found, mut problems) = library.found_in(&source.folder)?;
                 let mut held = Vec::new();
                 for (skill, folder) in found {
-                    library.hold(&folder, &hex(skill.content_hash))?;
+                    let hash = hex(skill.content_hash);
+                    // What somebody is about to say yes to is not exchanged.
+                    if let Some(id) = held_by.get(&hash) {
+                        let message = format!("this very text waits already, as proposal {id}");
+                        problems.push(Problem::error(&skill.path, message, "decide that one first"));
+                        continue;
+                    }
+                    library.hold(&folder, &hash)?;
+                    let files = library.files_beside(&hash);
                     let bytes =
                         crate::disk::read_capped(&skill.path).map_err(crate::error::io("reading", &skill.path))?;
-                    held.push((skill, String::from_utf8_lossy(&bytes).into_owned()));
+                    held.push((skill, String::from_utf8_lossy(&bytes).into_owned(), files));
                 }
                 Ok((held, problems))
             })
             .await?;
         let bank = self.library.snapshot();
         let (mut versions, mut proposals, mut names) = (Vec::new(), Vec::new(), Vec::new());
-        for (skill, text) in found {
-            let lints = lint(&skill, &Against { bank: Some(&bank), conversation: None });
+        for (skill, text, files) in found {
+            let mut lints = lint(&skill, &Against { bank: Some(&bank), ..Against::default() });
+            if !files.is_empty() {
+                let message = format!("it brings files that an agent may read or run: {}", files.join(", "));
+                lints.push(Lint::new(Flaw::Files, message));
+            }
             problems.extend(lints.iter().map(|lint| lint.problem(&skill.path)));
             names.push(skill.name.clone());
             proposals.push(SkillProposal {

