@@ -76,11 +76,12 @@ test: test-setup app-setup
 	if [ -e $(SKIPPED) ]; then echo "passed without their peer:"; sort -u $(SKIPPED); fi; exit $$status
 
 # The app in a real desktop session without a screen: tray, menu, window, notifications. METACLAW_APP=PATH takes a given
-# build, METACLAW_SHOTS=FOLDER keeps pictures.
+# build, METACLAW_SHOTS=FOLDER keeps pictures; tests/desktop/shots.py FOLDER takes one of every page.
 test-app: ui
 	@scripts/need cargo cc webkit desktop
-	cargo build $(CARGO_FLAGS) -p metaclaw-app -p metaclaw-cli
-	CARGO_TARGET_DIR=$(abspath $(BUILD)) /usr/bin/python3 -m unittest discover --start-directory tests/desktop --verbose
+	cargo build $(CARGO_FLAGS) --workspace --bins
+	METACLAW_NO_SKIP=1 CARGO_TARGET_DIR=$(abspath $(BUILD)) \
+	    /usr/bin/python3 -m unittest discover --start-directory tests/desktop --verbose
 
 # The real SDKs that the tests drive, pinned, in a virtual environment.
 test-setup: $(VENV)/requirements.txt

@@ -90,10 +90,10 @@ pub(crate) fn run(
         ])
         .on_menu_event(|app, event| act(app, event.id().as_ref()))
         .setup(move |app| {
-            begin(app.handle(), &args, home, log, tasks);
+            begin(app.handle(), &args, home, log, &tasks);
             Ok(())
         })
-        .build(tauri::generate_context!())?;
+        .build(context())?;
     let code = app.run_return(|_, event| {
         if let RunEvent::ExitRequested { api, code: None, .. } = event {
             // The last window is closed; the tray goes on.
@@ -103,7 +103,17 @@ pub(crate) fn run(
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }
 
-fn begin(app: &AppHandle, args: &Args, home: Home, log: LogControl, tasks: Tasks) {
+/// What was read from tauri.conf.json when this was compiled: pages, policy, capabilities.
+#[expect(
+    clippy::exit,
+    clippy::disallowed_methods,
+    reason = "in what the macro makes, for a program that is started too early"
+)]
+fn context() -> tauri::Context {
+    tauri::generate_context!()
+}
+
+fn begin(app: &AppHandle, args: &Args, home: Home, log: LogControl, tasks: &Tasks) {
     let (host, service) = Host::new(home.clone(), log);
     tasks.spawn(service);
     let heard = feed::channel();

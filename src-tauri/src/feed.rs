@@ -157,6 +157,7 @@ mod tests {
         let out = channel();
         let mut heard = out.subscribe();
         let reading = read(host.clone(), out);
+        let seen = std::cell::Cell::new(false);
         let test = async {
             let set = async |level: &str| -> serde_json::Value {
                 let body = serde_json::json!({ "value": level });
@@ -175,10 +176,12 @@ mod tests {
             until(&mut heard, |heard| *heard == Heard::Open).await;
             set("info").await;
             until(&mut heard, |heard| matches!(heard, Heard::Event(event, _) if event.kind == "config_changed")).await;
+            seen.set(true);
             host.quit().await;
         };
         tokio::select! {
-            () = reading => panic!("the feed ended"),
+            // It ends with the service's keeper, and not before.
+            () = reading => assert!(seen.get(), "the feed ended"),
             ((), ()) = async { tokio::join!(work, test) } => {}
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::sync::watch;
+use zbus::proxy::CacheProperties;
 use zbus::{Connection, proxy};
 
 /// How long the desktop may take to say whether it is dark.
@@ -32,7 +33,7 @@ pub(crate) async fn follow(out: watch::Sender<Option<bool>>) {
 
 async fn look(out: &watch::Sender<Option<bool>>) -> zbus::Result<()> {
     let bus = Connection::session().await?;
-    let watcher = WatcherProxy::builder(&bus).cache_properties(zbus::proxy::CacheProperties::No).build().await?;
+    let watcher = WatcherProxy::builder(&bus).cache_properties(CacheProperties::No).build().await?;
     let mut owners = watcher.inner().receive_owner_changed().await?;
     let mut hosts = watcher.receive_status_notifier_host_registered().await?;
     loop {

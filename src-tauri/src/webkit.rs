@@ -80,9 +80,15 @@ pub(crate) fn blank(app: &AppHandle) {
         app.state::<Shell>().host.quit().await;
         #[cfg(unix)]
         {
-            tauri_plugin_single_instance::destroy(&app);
-            let error = again(&STEPS[..=next], Some(&[]));
-            tracing::error!(%error, "cannot start again");
+            // The name on the bus is given back with a blocking call.
+            let handle = app.clone();
+            let failed = tokio::task::spawn_blocking(move || {
+                tauri_plugin_single_instance::destroy(&handle);
+                again(&STEPS[..=next], Some(&[]))
+            });
+            if let Ok(error) = failed.await {
+                tracing::error!(%error, "cannot start again");
+            }
         }
         app.exit(1);
     });

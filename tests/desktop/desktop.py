@@ -35,6 +35,7 @@ PANEL = """<?xml version="1.0" encoding="UTF-8"?>
   <property name="configver" type="int" value="2"/>
   <property name="panels" type="array">
     <value type="int" value="1"/>
+    <property name="dark-mode" type="bool" value="true"/>
     <property name="panel-1" type="empty">
       <property name="position" type="string" value="p=6;x=0;y=0"/>
       <property name="length" type="uint" value="100"/>
@@ -200,6 +201,14 @@ class Desktop:
         done = subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=10)
         return done.stdout.split()
 
+    def press(self, x, y):
+        """A click of the mouse."""
+        self.run("xdotool", "mousemove", str(x), str(y), "click", "1")
+
+    def close_window(self, window):
+        """Asks the window to close, as a person does with the keys of the window manager."""
+        self.run("xdotool", "windowactivate", "--sync", window, "key", "alt+F4")
+
     def shot(self, name):
         """A picture of the screen, where METACLAW_SHOTS names a folder."""
         if SHOTS and shutil.which("import"):
@@ -226,6 +235,11 @@ class App:
 
     def tray(self):
         return Tray(self.desktop, self.process.pid)
+
+    def children(self, name):
+        """Its child processes of that name."""
+        found = subprocess.run(("pgrep", "-P", str(self.process.pid), "-f", name), capture_output=True, text=True)
+        return [int(pid) for pid in found.stdout.split()]
 
     def kill(self):
         if self.process.poll() is None:
@@ -372,23 +386,53 @@ class DesktopTest(unittest.TestCase):
             print(self.desktop.logs())
 
 
-class FailingProvider(http.server.ThreadingHTTPServer):
-    """A provider that answers everything with 503, at once and for good."""
+class Provider(http.server.ThreadingHTTPServer):
+    """A provider of chat completions: `answer` makes the status and the body of the request's text."""
 
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), FailingHandler)
+    def __init__(self, answer):
+        super().__init__(("127.0.0.1", 0), ProviderHandler)
+        self.answer = answer
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
     def url(self):
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
+    def end(self):
+        self.shutdown()
+        self.server_close()
 
-class FailingHandler(http.server.BaseHTTPRequestHandler):
+
+def failing(_):
+    """Everything fails, at once and for good."""
+    return 503, {"error": {"message": "down for maintenance", "type": "server_error"}}
+
+
+def teaching(asked):
+    """Agents get an answer; who asks for a skill gets one."""
+    said = "30 9 * * * /usr/bin/report"
+    if "You keep the skill library" in asked:
+        said = json.dumps({
+            "action": "create",
+            "name": "check-timezone-in-cron",
+            "description": "Checks the time zone of scheduled jobs. Use when a cron line is written or explained.",
+            "category": "productivity",
+            "keywords": ["cron time zone"],
+            "body": "State the time zone the scheduler runs in. If it is unknown, ask first.",
+            "turns": [2],
+            "reason": "The user corrected the time zone of a job.",
+        })
+    message = {"role": "assistant", "content": said}
+    usage = {"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    return 200, {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
+
+
+class ProviderHandler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
-        self.rfile.read(int(self.headers.get("content-length", 0)))
-        body = b'{"error":{"message":"down for maintenance","type":"server_error"}}'
-        self.send_response(503)
+        status, value = self.server.answer(self.rfile.read(int(self.headers.get("content-length", 0))).decode())
+        body = json.dumps(value).encode()
+        self.send_response(status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(body)))
         self.end_headers()
@@ -398,12 +442,14 @@ class FailingHandler(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def turn(base_url, key):
-    """One turn as an agent sends it; the status it gets."""
+def turn(base_url, key, *said, **more):
+    """One turn as an agent sends it, by what was said in it so far, the person first; the status it gets."""
     host = re.fullmatch(r"http://([^/]+)/v1", base_url).group(1)
     connection = http.client.HTTPConnection(host, timeout=20)
-    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Is anybody there?"}]})
-    headers = {"content-type": "application/json", "authorization": f"Bearer {key}"}
+    roles = ("user", "assistant")
+    messages = [{"role": roles[at % 2], "content": text} for at, text in enumerate(said or ("Is anybody there?",))]
+    body = json.dumps({"model": "m", "messages": messages})
+    headers = {"content-type": "application/json", "authorization": f"Bearer {key}", **more}
     connection.request("POST", "/v1/chat/completions", body, headers)
     status = connection.getresponse().status
     connection.close()

@@ -3,11 +3,10 @@
 import json
 import os
 import signal
-import subprocess
 import unittest
 from pathlib import Path
 
-from desktop import DesktopTest, FailingProvider, WebDriver, turn, until
+from desktop import DesktopTest, Provider, WebDriver, failing, teaching, turn, until
 
 
 def service(url="http://127.0.0.1:9/v1", **more):
@@ -83,8 +82,8 @@ class Window(DesktopTest):
         until(lambda: self.desktop.run("xclip", "-selection", "clipboard", "-o") == url, "the address in the clipboard")
 
     def test_a_provider_that_is_down_is_told_and_a_click_leads_to_its_settings(self):
-        provider = FailingProvider()
-        self.addCleanup(provider.shutdown)
+        provider = Provider(failing)
+        self.addCleanup(provider.end)
         self.desktop.configure(
             **service(provider.url, app={"provider_down_minutes": 0}, proxy={"api_key": "agents", "max_retries": 0})
         )
@@ -108,9 +107,33 @@ class Window(DesktopTest):
         until(lambda: len(self.desktop.api("GET", "/api/v1/turns")) == 4, "the fourth turn in the journal")
         self.assertEqual(displayed(), "0")
 
+    def test_a_skill_that_waits_is_told_by_its_name_and_a_click_leads_to_it(self):
+        provider = Provider(teaching)
+        self.addCleanup(provider.end)
+        self.desktop.configure(**service(provider.url, skills={"review": True}, proxy={"api_key": "agents"}))
+        window = self.open("--page", "home")
+        window.reads("Running")
+        until(lambda: self.desktop.api("GET", "/api/v1/skills-learning")["state"]["on"], "a service that learns")
+        url = self.desktop.api("GET", "/api/v1/status")["base_url"]
+        first, line = "My cron job fires at 9, write the line.", "30 9 * * * /usr/bin/report"
+        told = {"x-session-id": "timer", "x-turn-type": "main"}
+        self.assertEqual(turn(url, "agents", first, **told), 200)
+        wrong = "No, that's wrong. It fires an hour late again, the host is on UTC."
+        self.assertEqual(turn(url, "agents", first, line, wrong, **told, **{"x-session-done": "true"}), 200)
+        until(lambda: self.desktop.run("dunstctl", "count", "displayed") == "1", "a notification")
+        self.desktop.shot("notification-skill")
+        self.desktop.run("dunstctl", "action")
+        (waits,) = self.desktop.api("GET", "/api/v1/skills-proposals?state=waiting")
+        page = f"#/skills/proposal/{waits['id']}"
+        until(lambda: window.script("return location.hash") == page, "the page of the proposal")
+        self.desktop.run("dunstctl", "close-all")
+        shown = json.loads(self.desktop.run("dunstctl", "history"))["data"][0][0]
+        self.assertEqual(shown["summary"]["data"], "A skill needs your yes")
+        self.assertIn("check-timezone-in-cron", shown["body"]["data"])
+
     def test_a_kind_that_is_switched_off_is_not_told(self):
-        provider = FailingProvider()
-        self.addCleanup(provider.shutdown)
+        provider = Provider(failing)
+        self.addCleanup(provider.end)
         app = {"provider_down_minutes": 0, "notify_provider_down": False}
         self.desktop.configure(**service(provider.url, app=app, proxy={"api_key": "agents", "max_retries": 0}))
         tray = self.desktop.app("--background").tray()
@@ -131,11 +154,8 @@ class BlankWindow(DesktopTest):
 
         def environment():
             """Stops every web process before it can draw; the app's variables."""
-            found = subprocess.run(
-                ("pgrep", "-P", str(app.process.pid), "-f", "WebKitWebProcess"), capture_output=True, text=True
-            )
-            for pid in set(found.stdout.split()) - stopped:
-                os.kill(int(pid), signal.SIGSTOP)
+            for pid in set(app.children("WebKitWebProcess")) - stopped:
+                os.kill(pid, signal.SIGSTOP)
                 stopped.add(pid)
             return Path(f"/proc/{app.process.pid}/environ").read_bytes()
 
@@ -144,7 +164,7 @@ class BlankWindow(DesktopTest):
         until(lambda: plainer in environment(), "a new run with plainer drawing", 60)
         for pid in stopped:
             try:
-                os.kill(int(pid), signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
         self.assertEqual(json.loads((self.desktop.metaclaw / "window.json").read_text()), {"plainer": 1})

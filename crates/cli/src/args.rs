@@ -72,7 +72,7 @@ pub(crate) enum Verb {
     #[command(hide = true)]
     Man {
         /// The folder for them
-        folder: std::path::PathBuf,
+        folder: PathBuf,
     },
 }
 
