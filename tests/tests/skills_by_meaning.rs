@@ -52,6 +52,9 @@ async fn a_skill_that_shares_no_word_with_the_question_is_found() {
     assert!(turn.to_string().contains("harbour-office"), "{turn}");
     let sent = provider.seen().into_iter().rfind(|seen| seen.head.target.ends_with("/completions"));
     assert!(sent.is_some_and(|seen| seen.text().contains(MARK)));
+    // A person who asks what a turn would get is told the same.
+    let told = product.cli(&["skills", "search", "where can my vessel stay tonight"]).await;
+    assert!(told.all().contains("harbour-office"), "{}", told.all());
     Chat::new(Api::Chat).user("I slept badly").send(&product.agent()).await;
     let talk = product.turns().await.into_iter().find(|turn| !turn.to_string().contains("harbour-office"));
     assert!(talk.is_some(), "small talk was given the skill");

@@ -301,6 +301,9 @@ async fn a_person_evolves_reads_decides_and_takes_back_by_hand() {
     assert!(diff["diff"].is_string(), "{diff}");
     let effect = product.json(&["skills", "effect", NAME]).await;
     assert_eq!((&effect["verdict"], &effect["uses"]), (&json!("open"), &json!(0)));
+    // `undo` does not take back something else instead.
+    let undo = product.cli(&["skills", "undo"]).await;
+    assert!(undo.code != 0 && undo.all().contains(&format!("metaclaw skills revert {NAME}")), "{}", undo.all());
     let reverted = product.json(&["skills", "revert", NAME]).await;
     assert_eq!(reverted["moved"][0]["state"], "retired", "{reverted}");
     assert!(!product.home().join("skills").join(NAME).exists());
@@ -348,4 +351,42 @@ async fn a_provider_that_is_set_up_later_is_asked_at_once() {
     assert_eq!(product.cli(&["config", "set", "rl.evolver_model", "fake-large"]).await.code, 0);
     until("learning is on", || async { (product.json(&["status"]).await["learning"]["on"] == true).then_some(()) })
         .await;
+}
+
+#[rstest]
+#[case::by_header("x-agent-id", ["mail", "research"])]
+#[case::by_key("x-metaclaw-key", ["key-of-mail", "key-of-research"])]
+#[tokio::test]
+async fn what_one_agent_was_taught_stays_with_it(#[case] header: &str, #[case] values: [&str; 2]) {
+    let provider = Provider::start().await;
+    plays(&provider, &good());
+    let keys = json!({"mail": "key-of-mail", "research": "key-of-research"});
+    let product = learning(&provider, &json!({"skills": {"control_share": 0.0}, "proxy": {"agent_keys": keys}})).await;
+    let [mail, research] = values.map(|value| product.agent().with_header(header, value));
+    corrected(&mail, "s1").await;
+    on_trial(&product, NAME).await;
+    for (agent, expected) in [(&mail, true), (&research, false)] {
+        Chat::new(Api::Chat).user("Make a zebra list that has zebra dates.").send(agent).await;
+        assert_eq!(provider.last().text().contains(NAME), expected, "{header}");
+    }
+    let sent = |seen: &Seen| seen.text().contains("key-of-") || format!("{:?}", seen.head).contains("key-of-");
+    assert!(!provider.seen().iter().any(|seen| sent(seen)), "an agent's key went to the provider");
+}
+
+#[tokio::test]
+async fn a_session_that_the_provider_refuses_does_not_keep_others_from_teaching() {
+    let provider = Provider::start().await;
+    provider.script(|seen| {
+        let asked = asks_for_a_skill(seen);
+        if asked && seen.text().contains("forbidden zebras") {
+            return Some(Reply::json(400, &json!({"error": {"message": "content filter"}})));
+        }
+        asked.then(|| Reply::text(&good()))
+    });
+    let product = learning(&provider, &json!({})).await;
+    let agent = product.agent().with_header("x-session-id", "bad").with_header("x-turn-type", "main");
+    let chat = Chat::new(Api::Chat).user("List the forbidden zebras.").send(&agent).await;
+    chat.user("No, that's wrong.").send(&agent.with_header("x-session-done", "true")).await;
+    corrected(&product.agent(), "good").await;
+    on_trial(&product, NAME).await;
 }

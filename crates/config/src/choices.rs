@@ -129,6 +129,8 @@ choice! {
 choice! {
     /// How memories are found.
     MemoryRetrieval {
+        /// By words and meaning where a model for it is on this machine, else by their words.
+        Auto = "auto",
         /// By their words.
         Keyword = "keyword",
         /// By words and meaning.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::base_url::BaseUrl;
 use crate::preset::{Preset, preset};
+use crate::table::DEFAULT_JUDGE;
 use crate::{AuthMethod, Config, LlmDialect, Secret};
 
 /// A provider that can be asked.
@@ -73,6 +74,18 @@ struct Described<'c> {
     key_names: [&'static str; 3],
 }
 
+/// A provider beside the one that answers.
+struct Beside<'c> {
+    provider: &'c str,
+    api_base: &'c str,
+    api_key: &'c Secret,
+    key_names: [&'static str; 3],
+}
+
+fn todo<T>(key: &'static str, what: &str, todo: &str) -> Result<T, NotConfigured> {
+    Err(NotConfigured { key, what: what.to_owned(), todo: todo.to_owned() })
+}
+
 impl Config {
     /// The provider that answers, or what the user has to do first.
     pub fn upstream(&self) -> Result<Upstream, NotConfigured> {
@@ -93,40 +106,20 @@ impl Config {
     /// The model that writes skills: `rl.evolver_*`, else the one that answers. A key only goes to the server it is for.
     pub fn evolver(&self) -> Result<Upstream, NotConfigured> {
         let own = &self.rl;
-        let main = self.upstream();
         let mut upstream = if own.evolver_api_base.is_empty() {
-            main?
+            self.upstream()?
         } else {
-            let same = match (&main, BaseUrl::parse(&own.evolver_api_base)) {
-                (Ok(main), Ok(asked)) => BaseUrl::parse(&main.base_url).is_ok_and(|base| base.is_same_server(&asked)),
-                _ => false,
-            };
-            let api_key = match own.evolver_api_key.is_configured() || !same {
-                true => &own.evolver_api_key,
-                false => &self.llm.api_key,
-            };
-            // The default names nobody: the address tells whose API it is.
-            let provider = if own.evolver_provider == "openai" { "custom" } else { &own.evolver_provider };
-            let mut upstream = describe(&Described {
-                provider,
-                auth: AuthMethod::ApiKey,
+            self.beside(&Beside {
+                provider: &own.evolver_provider,
                 api_base: &own.evolver_api_base,
-                api_key,
-                model_id: if same { &self.llm.model_id } else { "" },
-                dialect: LlmDialect::Auto,
+                api_key: &own.evolver_api_key,
                 key_names: ["rl.evolver_provider", "rl.evolver_api_base", "rl.evolver_api_key"],
-            })?;
-            if same {
-                self.add_headers(&mut upstream);
-            }
-            upstream
+            })?
         };
         if !own.evolver_model.is_empty() {
             own.evolver_model.trim().clone_into(&mut upstream.model_id);
             upstream.model_map.clear();
         }
-        let todo =
-            |key, what: &str, todo: &str| Err(NotConfigured { key, what: what.to_owned(), todo: todo.to_owned() });
         if upstream.is_builtin() {
             return todo(
                 "llm.provider",
@@ -147,6 +140,67 @@ impl Config {
                 "no model is named that could write skills",
                 "set rl.evolver_model, or llm.model_id",
             );
+        }
+        Ok(upstream)
+    }
+
+    /// The model that judges answers: `rl.prm_*`. `None`: there is no judge, since no address is named, or since nobody
+    /// gave a key for the one that stands there by itself. A key only goes to the server it is for.
+    pub fn judge(&self) -> Result<Option<Upstream>, NotConfigured> {
+        let own = &self.rl;
+        let at = own.prm_url.trim();
+        let known = BaseUrl::parse(at).is_ok_and(|base| base.for_dialect("openai-chat") == DEFAULT_JUDGE);
+        if at.is_empty() || known && !own.prm_api_key.is_configured() {
+            return Ok(None);
+        }
+        let mut upstream = self.beside(&Beside {
+            provider: &own.prm_provider,
+            api_base: at,
+            api_key: &own.prm_api_key,
+            key_names: ["rl.prm_provider", "rl.prm_url", "rl.prm_api_key"],
+        })?;
+        own.prm_model.trim().clone_into(&mut upstream.model_id);
+        if upstream.is_builtin() {
+            return todo(
+                "rl.prm_provider",
+                "the built-in model is for trying things out, not for judging answers",
+                "name a model that judges: rl.prm_url, rl.prm_api_key, rl.prm_model",
+            );
+        }
+        if upstream.credentials == Credentials::Caller {
+            return todo(
+                "rl.prm_api_key",
+                "the judge's server is asked with each agent's own credentials",
+                "set rl.prm_api_key to a key that MetaClaw may use by itself",
+            );
+        }
+        if upstream.model_id.is_empty() {
+            return todo("rl.prm_model", "no model is named that could judge", "set rl.prm_model");
+        }
+        Ok(Some(upstream))
+    }
+
+    /// A provider that MetaClaw asks by itself, at an address of its own. On the server that answers, and without a key of
+    /// its own, it is asked as that one is.
+    fn beside(&self, named: &Beside<'_>) -> Result<Upstream, NotConfigured> {
+        let main = self.upstream();
+        let same = match (&main, BaseUrl::parse(named.api_base)) {
+            (Ok(main), Ok(asked)) => BaseUrl::parse(&main.base_url).is_ok_and(|base| base.is_same_server(&asked)),
+            _ => false,
+        };
+        let borrowed = same && !named.api_key.is_configured();
+        let mut upstream = describe(&Described {
+            // The default names nobody: the address tells whose API it is.
+            provider: if named.provider == "openai" { "custom" } else { named.provider },
+            auth: if borrowed { self.llm.auth_method } else { AuthMethod::ApiKey },
+            api_base: named.api_base,
+            api_key: if borrowed { &self.llm.api_key } else { named.api_key },
+            model_id: if same { &self.llm.model_id } else { "" },
+            dialect: LlmDialect::Auto,
+            key_names: named.key_names,
+        })?;
+        if same {
+            self.add_headers(&mut upstream);
         }
         Ok(upstream)
     }

@@ -330,3 +330,55 @@ fn where_nobody_can_write_skills_it_is_said_what_to_do(#[case] text: &str, #[cas
     assert!(error.key == key || key == "llm.provider", "{error:?}");
     assert!(!error.todo.is_empty());
 }
+
+const ANSWERS: &str = "llm: {provider: custom, api_base: 'https://a.example/v1', api_key: k, model_id: m}\n";
+
+#[rstest]
+#[case::nothing_said("")]
+#[case::no_key_for_the_address_that_stands_by_itself("rl: {prm_url: 'https://api.openai.com/', prm_model: x}\n")]
+#[case::no_address("rl: {prm_url: '', prm_api_key: p}\n")]
+fn nobody_judges_unless_somebody_is_named(#[case] rl: &str) {
+    assert_eq!(config(&format!("{ANSWERS}{rl}")).judge().unwrap(), None);
+    let openai = "llm: {provider: openai, api_key: k, model_id: m}\n";
+    assert_eq!(config(&format!("{openai}{rl}")).judge().unwrap(), None, "the chat's key is not taken for it");
+}
+
+#[rstest]
+#[case::by_its_key("rl: {prm_api_key: p}\n", "https://api.openai.com/v1", Credentials::Key("p".into()), "gpt-5.2")]
+#[case::elsewhere(
+    "rl: {prm_url: 'http://127.0.0.1:9', prm_model: j}\n",
+    "http://127.0.0.1:9/v1",
+    Credentials::None,
+    "j"
+)]
+#[case::another_server("rl: {prm_url: 'https://b.example/v1'}\n", "https://b.example/v1", Credentials::None, "gpt-5.2")]
+#[case::the_same_server("rl: {prm_url: 'https://a.example/v1', prm_model: ' j '}\n", "https://a.example/v1",
+    Credentials::Key("k".into()), "j")]
+#[case::a_key_of_its_own("rl: {prm_url: 'https://a.example/v1', prm_api_key: p}\n", "https://a.example/v1",
+    Credentials::Key("p".into()), "gpt-5.2")]
+fn a_judge_is_asked_where_it_is_with_its_own_key(
+    #[case] rl: &str,
+    #[case] base: &str,
+    #[case] credentials: Credentials,
+    #[case] model: &str,
+) {
+    let judge = config(&format!("{ANSWERS}{rl}")).judge().unwrap().unwrap();
+    assert_eq!((judge.base_url.as_str(), judge.model_id.as_str()), (base, model));
+    assert_eq!(judge.credentials, credentials);
+}
+
+#[rstest]
+#[case::built_in("rl: {prm_url: 'http://127.0.0.1:9', prm_provider: builtin}\n", "rl.prm_provider")]
+#[case::no_model("rl: {prm_url: 'http://127.0.0.1:9', prm_model: ''}\n", "rl.prm_model")]
+#[case::a_key_that_is_nowhere("rl: {prm_api_key: 'env:METACLAW_NO_SUCH_KEY'}\n", "rl.prm_api_key")]
+#[case::known_and_without_a_key("rl: {prm_url: 'https://api.moonshot.cn/v1'}\n", "rl.prm_api_key")]
+#[case::the_agents_credentials(
+    "llm: {provider: custom, api_base: 'https://a.example/v1', auth_method: passthrough}\nrl: {prm_url: 'https://a.example/v1'}\n",
+    "rl.prm_api_key"
+)]
+fn a_judge_that_cannot_be_asked_is_told_with_what_to_do(#[case] rl: &str, #[case] key: &str) {
+    let text = if rl.starts_with("llm:") { rl.to_owned() } else { format!("{ANSWERS}{rl}") };
+    let error = config(&text).judge().unwrap_err();
+    assert_eq!(error.key, key, "{error:?}");
+    assert!(!error.what.is_empty() && !error.todo.is_empty());
+}

@@ -9,6 +9,7 @@
 //! Vectors have length 1, so a dot product is the cosine.
 
 mod bert;
+mod coarse;
 mod error;
 mod local;
 mod remote;
@@ -19,6 +20,7 @@ mod wide;
 
 use async_trait::async_trait;
 
+pub use coarse::{Coarse, Frame, Glance};
 pub use error::Error;
 pub use local::{Local, LocalOptions, Look, name_of};
 pub use remote::{Remote, RemoteOptions};

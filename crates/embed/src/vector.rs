@@ -32,6 +32,16 @@ impl Vector {
         bytes
     }
 
+    /// The cosine with a packed vector, about as well as with the whole; `None` if it is of another length.
+    pub fn near(&self, packed: &[u8]) -> Option<f32> {
+        let (scale, numbers) = packed.split_first_chunk::<4>()?;
+        let scale = f32::from_le_bytes(*scale);
+        if numbers.len() != self.0.len() || !scale.is_finite() {
+            return None;
+        }
+        Some(scale * crate::wide::wide(crate::wide::Near { a: &self.0, b: numbers }))
+    }
+
     /// What [`Vector::packed`] made; `None` if it did not.
     pub fn unpacked(bytes: &[u8]) -> Option<Self> {
         let (scale, numbers) = bytes.split_first_chunk::<4>()?;
@@ -60,6 +70,8 @@ mod tests {
             let unpacked = |v: &Vector| Vector::unpacked(&v.packed()).unwrap();
             prop_assert!((dot(&unpacked(&a), &unpacked(&b)) - dot(&a, &b)).abs() < 0.01);
             prop_assert!((dot(&a, &a) - 1.0).abs() < 1e-4);
+            prop_assert!((a.near(&b.packed()).unwrap() - dot(&a, &b)).abs() < 0.01);
+            prop_assert!(a.near(&b.packed()[1..]).is_none() && a.near(&[]).is_none());
         }
     }
 

@@ -84,6 +84,28 @@ impl Loop for Dot<'_> {
     }
 }
 
+/// The scalar product of a row with one of signed bytes.
+pub(crate) struct Near<'a> {
+    pub(crate) a: &'a [f32],
+    pub(crate) b: &'a [u8],
+}
+
+impl Loop for Near<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> f32 {
+        let (whole, rest) = lanes(self.a);
+        let (bytes, last) = self.b.as_chunks::<LANES>();
+        let mut sums = [0.0; LANES];
+        for (a, b) in whole.iter().zip(bytes) {
+            add_products::<FMA>(&mut sums, a, &b.map(|b| f32::from(b.cast_signed())));
+        }
+        let rest: f32 = rest.iter().zip(last).map(|(a, b)| a * f32::from(b.cast_signed())).sum();
+        sums.iter().sum::<f32>() + rest
+    }
+}
+
 /// The product of every row with every token; `out` has, for each row, a number per token.
 pub(crate) struct Products<'a> {
     pub(crate) width: usize,

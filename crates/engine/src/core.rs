@@ -112,6 +112,13 @@ pub(crate) struct Inner {
     pub tell: OnceLock<Tell>,
 }
 
+/// A question's vector, and what it is looked for in.
+pub(crate) struct Asked {
+    meant: memory::Meant,
+    meaning: Arc<proxy::Meaning>,
+    by: proxy::SkillsBy,
+}
+
 impl Core {
     /// Settings, library and journal without a service.
     pub(crate) fn cold(home: Home, config: Option<PathBuf>, clock: Clock) -> Self {
@@ -221,10 +228,29 @@ impl Core {
     }
 
     /// The skills that fit, under the limits of the settings.
-    pub(crate) fn find_skills(&self, words: &str, agent: Option<&str>) -> Vec<skills::Hit> {
+    pub(crate) fn find_skills(&self, words: &str, agent: Option<&str>, question: Option<&Asked>) -> Vec<skills::Hit> {
         let settings = proxy::SkillSettings::from_config(&self.reading().loaded.config);
         let query = skills::Query { text: words, agent, disabled: Some(&settings.disabled) };
-        self.library().snapshot().search(&query, &settings.limits)
+        let bank = self.library().snapshot();
+        let Some(Asked { meant, meaning, by }) = question else { return bank.search(&query, &settings.limits) };
+        let by = skills::ByMeaning {
+            question: &meant.vector,
+            meanings: &meaning.skills.load(),
+            words: *by == proxy::SkillsBy::Both,
+            floor: settings.limits.floor,
+        };
+        bank.search_by(&by, &query, &settings.limits)
+    }
+
+    /// What a person asks as a vector, where a turn with these words would be searched for by meaning.
+    pub(crate) async fn question_vector(&self, words: &str) -> Option<Asked> {
+        let meaning = self.running().ok()?.meanings.meaning.load_full()?;
+        let by = meaning.skills_by?;
+        if words.trim().is_empty() {
+            return None;
+        }
+        let meant = meaning.by_hand(words).await.ok()?;
+        Some(Asked { meant, meaning, by })
     }
 
     /// The plain value of a secret setting, for its owner.

@@ -24,10 +24,11 @@ use crate::local::Local;
 use crate::lock::{Asked, Holder, HomeLock, LockError};
 use crate::logs::LogControl;
 use crate::meanings::{self, MeaningRoom};
+use crate::memory_meaning;
 use crate::remember::{self, Memories};
 use crate::run::Run;
 use crate::serve::Lifeline;
-use crate::{Clock, api, doors, port, serve, watch as changes};
+use crate::{Clock, api, doors, judge, port, serve, watch as changes};
 
 /// How long running answers may take to end by themselves.
 const DRAIN: Duration = Duration::from_millis(4500);
@@ -328,7 +329,20 @@ impl Engine {
             run.bus.clone(),
             self.cancel.clone(),
         ));
-        let memory = proxy::MemoryKnowledge::new(Arc::clone(&run.memories.settings), Arc::clone(&run.memories.wake));
+        let memory = proxy::MemoryKnowledge::new(
+            Arc::clone(&run.memories.settings),
+            Arc::clone(&run.meanings.meaning),
+            Arc::clone(&run.memories.wake),
+        );
+        let core = self.core.clone();
+        let look = Box::new(move || core.look_for_meaning());
+        self.tasks.spawn(memory_meaning::work(
+            Arc::clone(&run.memories),
+            Arc::clone(&run.meanings),
+            run.bus.clone(),
+            look,
+            self.cancel.clone(),
+        ));
         self.tasks.spawn(remember::work(
             Arc::clone(&run.memories),
             events.subscribe(),
@@ -343,9 +357,11 @@ impl Engine {
             clock: Arc::clone(&clock),
             ask: self.core.evolver(),
             look: self.core.look_for_evolver(),
+            judge: self.core.judge(),
             ending: self.cancel.clone(),
         };
         self.tasks.spawn(evolve::learn(tools.clone()));
+        self.tasks.spawn(judge::work(tools.clone()));
         self.tasks.spawn(evolve::work(tools, events.subscribe()));
         let deps = proxy::Deps {
             settings: Arc::clone(&run.settings),

@@ -21,6 +21,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::Clock;
 use crate::bus::Bus;
 use crate::core::sentence;
+use crate::judge::{AskJudge, Judge, replay_turns};
 
 /// Turns that come close together are read together.
 const GATHER: Duration = Duration::from_millis(200);
@@ -32,13 +33,24 @@ const LOOK: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a session that is being looked through is held for that: the model is asked twice at most.
 const LEASE_MS: i64 = 25 * 60 * 1000;
+/// Its name.
+const LEASE: &str = "skill_evolution";
 /// How often a session is tried that the model cannot be asked about.
 const TRIES: u32 = 3;
 /// Sessions that are looked through in one round.
 const SESSIONS: u32 = 8;
 
-/// Asks the model that writes skills; its words, and its name.
-pub(crate) type AskEvolver = Arc<dyn Fn(String) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
+/// Why the model that writes skills gave no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NoAnswer {
+    /// As a sentence.
+    pub(crate) said: String,
+    /// It is about this question (too long, not allowed), and asking it again later changes nothing.
+    pub(crate) for_good: bool,
+}
+
+/// Asks the model that writes skills; its words.
+pub(crate) type AskEvolver = Arc<dyn Fn(String) -> BoxFuture<'static, Result<String, NoAnswer>> + Send + Sync>;
 /// Looks whether there is such a model, and names it.
 pub(crate) type LookForEvolver = Arc<dyn Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
@@ -89,6 +101,7 @@ pub(crate) struct Evolution {
     workshop: ArcSwap<Workshop>,
     habits: ArcSwap<Habits>,
     standing: ArcSwap<Standing>,
+    pub(crate) judge: Judge,
     /// Something is to be looked at: a setting, a decision by hand, a changed file.
     wake: Notify,
     /// Sessions may be due.
@@ -103,6 +116,7 @@ pub(crate) fn rules(config: &Config) -> Rules {
         most_active: count(config.skills.max_learned),
         most_new: count(config.rl.max_new_skills).max(1),
         review: config.skills.review,
+        replay_turns: replay_turns(config),
         zone: TimeZone::system(),
     }
 }
@@ -114,6 +128,7 @@ impl Evolution {
             workshop: ArcSwap::from_pointee(Workshop::new(library, store, rules(config))),
             standing: ArcSwap::from_pointee(Standing { wanted: habits.enabled, ..Standing::default() }),
             habits: ArcSwap::from_pointee(habits),
+            judge: Judge::new(config),
             wake: Notify::new(),
             due: Notify::new(),
         }
@@ -134,6 +149,7 @@ impl Evolution {
         workshop.library().switch_off(config.skills.disabled.iter().cloned().collect());
         self.workshop.store(Arc::new(workshop));
         self.habits.store(Arc::new(Habits::of(config)));
+        self.judge.config_read(config);
         self.changed();
     }
 
@@ -201,15 +217,15 @@ async fn check(workshop: &Workshop, lesson: &skills::evolve::Lesson, answer: &st
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Failed {
     /// The model gave no answer.
-    #[error("{0}")]
-    There(String),
+    #[error("{}", .0.said)]
+    There(NoAnswer),
     /// The journal or the library could not be used.
     #[error("{0}")]
     Here(String),
 }
 
 /// Runs a future on a thread where it may take its time.
-async fn blocking<T, F>(work: F) -> Result<T, Failed>
+pub(crate) async fn blocking<T, F>(work: F) -> Result<T, Failed>
 where
     T: Send + 'static,
     F: Future<Output = skills::workshop::Result<T>> + Send + 'static,
@@ -219,7 +235,7 @@ where
     done.map_err(|error| Failed::Here(error.to_string()))?.map_err(|error| Failed::Here(error.to_string()))
 }
 
-/// What both workers work with.
+/// What the workers work with.
 #[derive(Clone)]
 pub(crate) struct Tools {
     pub(crate) evolution: Arc<Evolution>,
@@ -227,6 +243,7 @@ pub(crate) struct Tools {
     pub(crate) clock: Clock,
     pub(crate) ask: AskEvolver,
     pub(crate) look: LookForEvolver,
+    pub(crate) judge: AskJudge,
     pub(crate) ending: CancellationToken,
 }
 
@@ -238,6 +255,10 @@ pub(crate) async fn learn(tools: Tools) {
     let mut learner =
         Learner { tools, holder, failing: false, looked: None, rest_until: None, troubled: HashMap::new() };
     let evolution = Arc::clone(&learner.tools.evolution);
+    // One service has this home: whoever held these is gone.
+    if let Err(error) = evolution.workshop().store().free_leases(LEASE).await {
+        tracing::warn!(%error, "sessions that were looked through when the last run ended wait a while");
+    }
     loop {
         tokio::select! {
             biased;
@@ -327,6 +348,8 @@ impl Worker {
             names.extend(of);
             tokio::time::sleep(YIELD).await;
         }
+        let room = workshop.clone();
+        names.extend(blocking(async move { room.waiting_in_vain().await }).await?);
         if !names.is_empty() {
             let room = workshop.clone();
             let moved = blocking(async move { room.weigh(&names, now_ms).await }).await?;
@@ -334,6 +357,7 @@ impl Worker {
             self.keep_generations(&workshop).await?;
         }
         self.tools.evolution.due.notify_one();
+        self.tools.evolution.judge.wake();
         Ok(())
     }
 
@@ -361,8 +385,8 @@ struct Learner {
     /// The settings for which it was looked whether there is a model, and when.
     looked: Option<(Habits, Result<String, String>, Instant)>,
     rest_until: Option<Instant>,
-    /// Sessions that the model could not be asked about, though it can be asked: how often.
-    troubled: HashMap<String, u32>,
+    /// Sessions that the model was not to be asked about: how often, and when it is tried again.
+    troubled: HashMap<String, (u32, Instant)>,
 }
 
 impl Learner {
@@ -396,15 +420,16 @@ impl Learner {
             return Ok(());
         }
         let due = workshop.store().skill_due(habits.every, SESSIONS).await;
-        let mut due = due.map_err(|error| Failed::Here(error.to_string()))?;
-        // One that makes trouble does not keep others waiting.
-        due.sort_by_key(|due| self.troubled.get(&due.session).copied().unwrap_or(0));
-        for due in due {
+        for due in due.map_err(|error| Failed::Here(error.to_string()))? {
+            // One that makes trouble does not keep others waiting.
+            if self.troubled.get(&due.session).is_some_and(|(_, again)| Instant::now() < *again) {
+                continue;
+            }
             let trigger = if due.ended { Trigger::End } else { Trigger::Turns };
             let now_ms = self.tools.clock.now_ms();
             let lease = workshop
                 .store()
-                .take_lease("skill_evolution", &due.session, &self.holder, now_ms, now_ms + LEASE_MS)
+                .take_lease(LEASE, &due.session, &self.holder, now_ms, now_ms + LEASE_MS)
                 .await
                 .map_err(|error| Failed::Here(error.to_string()))?;
             let Some(lease) = lease else { continue };
@@ -419,15 +444,13 @@ impl Learner {
                         self.tools.evolution.changed();
                     }
                 }
-                Err(Failed::There(said)) => {
+                Err(Failed::There(no)) if no.for_good => {
+                    self.leave_out(workshop, &due, trigger, &model, &no.said).await?;
+                }
+                Err(Failed::There(no)) => {
                     // The turns stay where they are; somebody is asked again later.
                     self.rest_until = Some(Instant::now() + PATIENCE);
-                    self.looked = None;
-                    if self.model(&habits).await.is_ok() {
-                        self.rest_until = Some(Instant::now() + PATIENCE);
-                        return self.leave_out(workshop, &due, trigger, &model, &said).await;
-                    }
-                    self.stand(Standing { wanted: true, model: Some(model), trouble: Some(sentence(&said)) });
+                    self.stand(Standing { wanted: true, model: Some(model), trouble: Some(sentence(&no.said)) });
                     return Ok(());
                 }
                 Err(failed) => return Err(failed),
@@ -437,7 +460,7 @@ impl Learner {
         Ok(())
     }
 
-    /// The model can be asked, but not about this session. After some times it is passed, and that is written down.
+    /// The model cannot be asked about this session. After some times it is passed, and that is written down.
     async fn leave_out(
         &mut self,
         workshop: &Workshop,
@@ -446,8 +469,9 @@ impl Learner {
         model: &str,
         said: &str,
     ) -> Result<(), Failed> {
-        let times = self.troubled.entry(due.session.clone()).or_insert(0);
+        let (times, again) = self.troubled.entry(due.session.clone()).or_insert((0, Instant::now()));
         *times += 1;
+        *again = Instant::now() + PATIENCE;
         tracing::info!(session = due.session, times = *times, said, "a session could not be looked through");
         if *times < TRIES {
             return Ok(());

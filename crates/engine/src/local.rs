@@ -161,9 +161,9 @@ fn settings(config: &Config) -> builtin::Settings {
 
 /// Whether the settings have a model of this machine find by meaning.
 pub(crate) fn searches(config: &Config) -> bool {
-    config.embedding.api_base.is_empty()
-        && config.skills.enabled
-        && config.skills.retrieval_mode != config::RetrievalMode::Template
+    let skills = config.skills.enabled && config.skills.retrieval_mode != config::RetrievalMode::Template;
+    let memories = config.memory.enabled && config.memory.retrieval_mode != config::MemoryRetrieval::Keyword;
+    config.embedding.api_base.is_empty() && (skills || memories)
 }
 
 /// Where the model that finds by meaning is: a folder of its own, or one of that name beside the built-in models.

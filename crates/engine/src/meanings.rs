@@ -10,6 +10,7 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use config::{Config, Home, RetrievalMode};
 use embed::{Embedder, Local, LocalOptions, Remote, RemoteOptions, Side, Vector};
+use proxy::SkillsBy;
 use serde_json::json;
 use skills::{Library, Meanings, Texts, small_talk};
 use tokio::sync::{Notify, broadcast};
@@ -19,9 +20,12 @@ use crate::api::ByMeaning;
 use crate::bus::{Bus, Event};
 use crate::core::sentence;
 use crate::local::search_model;
+use crate::memory_meaning;
 
 /// How long a model that failed is left alone, and how often it is looked whether the folder holds another one.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the model may take with one batch.
+const BATCH_PATIENCE: Duration = Duration::from_secs(120);
 /// Texts that are asked for at once.
 const BATCH: usize = 64;
 /// The first line of the file; another form has another line.
@@ -30,7 +34,8 @@ const FORM: &str = "metaclaw vectors 1";
 /// What is wanted of it. Not `Debug`: it holds a key.
 #[derive(Clone, PartialEq)]
 struct Wish {
-    words: bool,
+    skills_by: Option<SkillsBy>,
+    memories: bool,
     patience: Duration,
     source: Source,
 }
@@ -48,12 +53,13 @@ enum Source {
 
 impl Wish {
     fn of(config: &Config, home: &Home) -> Option<Self> {
-        let words = match config.skills.retrieval_mode {
-            RetrievalMode::Template => return None,
-            RetrievalMode::Hybrid => true,
-            RetrievalMode::Embedding => false,
+        let skills_by = match config.skills.retrieval_mode {
+            RetrievalMode::Hybrid if config.skills.enabled => Some(SkillsBy::Both),
+            RetrievalMode::Embedding if config.skills.enabled => Some(SkillsBy::Meaning),
+            _ => None,
         };
-        if !config.skills.enabled {
+        let memories = memory_meaning::is_wanted(config, home);
+        if skills_by.is_none() && !memories {
             return None;
         }
         let of = &config.embedding;
@@ -71,7 +77,7 @@ impl Wish {
                 model: of.api_model.clone(),
             }
         };
-        Some(Self { words, patience: Duration::from_millis(u64::from(of.patience_ms)), source })
+        Some(Self { skills_by, memories, patience: Duration::from_millis(u64::from(of.patience_ms)), source })
     }
 }
 
@@ -80,6 +86,8 @@ pub(crate) struct MeaningRoom {
     /// What the agent port asks.
     pub(crate) meaning: Arc<ArcSwapOption<proxy::Meaning>>,
     wish: Mutex<Option<Wish>>,
+    /// There is a model, or none any more.
+    pub(crate) ready: Notify,
     wake: Notify,
     home: Home,
     state: ArcSwap<ByMeaning>,
@@ -90,6 +98,7 @@ impl MeaningRoom {
         let room = Self {
             meaning: Arc::default(),
             wish: Mutex::default(),
+            ready: Notify::new(),
             wake: Notify::new(),
             home: home.clone(),
             state: ArcSwap::default(),
@@ -148,10 +157,11 @@ pub(crate) async fn work(
                         RemoteOptions { base: base.clone(), key: key.clone(), model: model.clone() },
                     )),
                 };
-                let meaning = Arc::new(proxy::Meaning::new(embedder, wish.words, wish.patience));
+                let meaning = Arc::new(proxy::Meaning::new(embedder, wish.skills_by, wish.memories, wish.patience));
                 (wish, meaning)
             });
             room.meaning.store(None);
+            room.ready.notify_one();
         }
         let Some((wish, meaning)) = &at_hand else {
             room.state.store(Arc::default());
@@ -162,11 +172,16 @@ pub(crate) async fn work(
         };
         let made = tokio::select! {
             () = ending.cancelled() => return,
+            // Other settings count at once, whatever the model is at.
+            () = room.wake.notified() => continue,
             made = make(&room, &library, meaning) => made.map_err(|why| missing(wish).unwrap_or(why)),
         };
         let failed = made.is_err();
         match made {
-            Ok(()) => room.meaning.store(Some(Arc::clone(meaning))),
+            Ok(()) => {
+                room.meaning.store(Some(Arc::clone(meaning)));
+                room.ready.notify_one();
+            }
             Err(why) => {
                 let before = room.state.load();
                 if before.reason.as_ref() != Some(&why) {
@@ -175,6 +190,7 @@ pub(crate) async fn work(
                 }
                 room.state.store(Arc::new(ByMeaning { reason: Some(why), ..ByMeaning::clone(&before) }));
                 room.meaning.store(None);
+                room.ready.notify_one();
             }
         }
         loop {
@@ -214,6 +230,10 @@ async fn moved(events: &mut broadcast::Receiver<Event>) {
 
 /// Makes the vectors that are missing.
 async fn make(room: &MeaningRoom, library: &Library, meaning: &proxy::Meaning) -> Result<(), String> {
+    if meaning.skills_by.is_none() {
+        room.state.store(Arc::default());
+        return Ok(());
+    }
     let bank = library.snapshot();
     let name = meaning.embedder.name();
     let of = u32::try_from(bank.len()).unwrap_or(u32::MAX);
@@ -244,7 +264,10 @@ async fn make(room: &MeaningRoom, library: &Library, meaning: &proxy::Meaning) -
         missing.sort_unstable();
         missing.dedup();
         for batch in missing.chunks(BATCH) {
-            let vectors = meaning.embedder.embed(side, batch).await.map_err(|error| sentence(&error))?;
+            let embedded = tokio::time::timeout(BATCH_PATIENCE, meaning.embedder.embed(side, batch)).await;
+            let vectors = embedded
+                .map_err(|_| format!("the embedding model gave nothing for {} s", BATCH_PATIENCE.as_secs()))?
+                .map_err(|error| sentence(&error))?;
             kept.extend(batch.iter().zip(vectors).map(|(text, vector)| (key(side, text), vector)));
         }
     }

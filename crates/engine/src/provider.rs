@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::api::{Code, LocalServer, Problem, ProviderReport, ProviderTest};
 use crate::core::{Core, sentence};
+use crate::evolve::NoAnswer;
 
 /// How long a server on this machine may take to say what it has.
 const LOCAL_PATIENCE: Duration = Duration::from_millis(800);
@@ -22,10 +23,13 @@ const LOCAL_PATIENCE: Duration = Duration::from_millis(800);
 const PATIENCE: Duration = Duration::from_secs(45);
 /// The same for work in the background that nobody waits for: the answer comes as one, and may be long.
 const THINKING: Duration = Duration::from_secs(600);
+/// The name of a form for an answer.
+const ANSWER: &str = "answer";
 /// Longest answer of a test that is read.
 const LONGEST: usize = 1 << 20;
 /// What the model is asked.
-const READY: Prompt<'_> = Prompt { text: "Reply with one word: ready", tokens: 256, json: false, patience: PATIENCE };
+const READY: Prompt<'_> =
+    Prompt { text: "Reply with one word: ready", tokens: 256, form: Form::Words, patience: PATIENCE };
 
 /// Asks a provider for its models and, unless told not to, for one word.
 pub(crate) async fn test(core: &Core, asked: &ProviderTest) -> Result<ProviderReport, Problem> {
@@ -137,7 +141,7 @@ async fn built_in(core: &Core, upstream: Upstream, models_only: bool) -> Provide
     let begun = Instant::now();
     let asked = match proxy::BuiltinModel::new(upstream, core.local().built_in.clone()) {
         Ok(model) => call(&model, &kept.id, &READY).await.map(|words| words.chars().take(200).collect()),
-        Err(error) => Err(Failure { status: None, said: error.to_string() }),
+        Err(error) => Err(Failure { said: error.to_string(), ..Failure::default() }),
     };
     report.took_ms = Some(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
     if core.running().is_err() {
@@ -214,10 +218,12 @@ fn is_same_server(current: &Config, base: &str) -> bool {
 }
 
 /// Why a provider gave no answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Failure {
     status: Option<u16>,
     said: String,
+    /// The answer had no end.
+    too_long: bool,
 }
 
 impl Failure {
@@ -251,12 +257,21 @@ impl Failure {
     }
 }
 
+/// In which form the answer is wanted.
+#[derive(Clone, Copy)]
+enum Form<'a> {
+    Words,
+    /// One JSON object.
+    Object,
+    /// One JSON object of this schema: by a response format, or as the input of a tool.
+    Schema(&'a Value),
+}
+
 /// What a model is asked.
 struct Prompt<'a> {
     text: &'a str,
     tokens: u32,
-    /// The answer is one JSON object.
-    json: bool,
+    form: Form<'a>,
     /// How long its answer may take once it has begun.
     patience: Duration,
 }
@@ -289,10 +304,34 @@ pub(crate) async fn ask_for_json(core: &Core, client: &reqwest::Client, text: &s
 ///
 /// # Errors
 /// Why there is no answer, as a sentence.
-pub(crate) async fn ask_evolver(config: &Config, client: &reqwest::Client, text: &str) -> Result<String, String> {
-    let upstream = config.evolver().map_err(|error| error.to_string())?;
+pub(crate) async fn ask_evolver(config: &Config, client: &reqwest::Client, text: &str) -> Result<String, NoAnswer> {
+    let later = |said: String| NoAnswer { said, for_good: false };
+    let upstream = config.evolver().map_err(|error| later(error.to_string()))?;
+    let (provider, label, model) = over_http(upstream, client).map_err(later)?;
+    let schema = skills::evolve::schema();
+    asked(&*provider, &model, text, 4096, Some(&schema)).await.map_err(|failure| NoAnswer {
+        for_good: failure.too_long || matches!(failure.status, Some(400 | 413 | 422)),
+        said: failure.told_of(&label, &model),
+    })
+}
+
+/// Asks the model that judges answers, for words or for a JSON object; its words as they came.
+///
+/// # Errors
+/// Why there is no answer, as a sentence.
+pub(crate) async fn ask_judge(
+    config: &Config,
+    client: &reqwest::Client,
+    text: &str,
+    json: bool,
+) -> Result<String, String> {
+    let upstream = config.judge().map_err(|error| error.to_string())?.ok_or("no judge is named")?;
     let (provider, label, model) = over_http(upstream, client)?;
-    words_of(&*provider, &label, &model, text, 4096).await
+    if json {
+        return words_of(&*provider, &label, &model, text, 4096).await;
+    }
+    let prompt = Prompt { text, tokens: 4096, form: Form::Words, patience: THINKING };
+    call(&*provider, &model, &prompt).await.map_err(|failure| failure.told_of(&label, &model))
 }
 
 /// The model that writes skills, if its provider serves it.
@@ -326,25 +365,35 @@ fn over_http(upstream: Upstream, client: &reqwest::Client) -> Result<(Box<dyn Mo
 }
 
 async fn words_of(provider: &dyn Model, label: &str, model: &str, text: &str, tokens: u32) -> Result<String, String> {
-    for json in [true, false] {
-        match call(provider, model, &Prompt { text, tokens, json, patience: THINKING }).await {
-            // Not every server knows how to be asked for JSON.
-            Err(failure) if json && matches!(failure.status, Some(400 | 422)) => {}
-            Err(failure) => return Err(failure.told_of(label, model)),
-            Ok(words) => return Ok(words),
+    asked(provider, model, text, tokens, None).await.map_err(|failure| failure.told_of(label, model))
+}
+
+async fn asked(
+    provider: &dyn Model,
+    model: &str,
+    text: &str,
+    tokens: u32,
+    schema: Option<&Value>,
+) -> Result<String, Failure> {
+    let mut refused = None;
+    // Not every server knows how to be asked for JSON, and fewer for a schema.
+    for form in schema.map(Form::Schema).into_iter().chain([Form::Object, Form::Words]) {
+        match call(provider, model, &Prompt { text, tokens, form, patience: THINKING }).await {
+            Err(failure) if matches!(failure.status, Some(400 | 422)) => refused = Some(failure),
+            answer => return answer,
         }
     }
-    Err("the model gave no answer".to_owned())
+    Err(refused.unwrap_or_default())
 }
 
 fn of_http(upstream: Upstream, client: reqwest::Client, first_byte: Duration) -> Result<HttpModel, Failure> {
     let patience = Patience { first_byte, retries: 0, first_wait: Duration::from_millis(250) };
     HttpModel::new(upstream, client, patience, "test")
-        .map_err(|error| Failure { status: None, said: error.to_string() })
+        .map_err(|error| Failure { said: error.to_string(), ..Failure::default() })
 }
 
 async fn call(provider: &dyn Model, model: &str, prompt: &Prompt<'_>) -> Result<String, Failure> {
-    let failed = |said: String| Failure { status: None, said };
+    let failed = |said: String| Failure { said, ..Failure::default() };
     let dialect = provider.dialect();
     let model = provider.model_for(Some(model)).map_or_else(|| model.to_owned(), std::borrow::Cow::into_owned);
     let body = question(dialect, &model, provider, prompt).map_err(failed)?;
@@ -362,10 +411,9 @@ async fn call(provider: &dyn Model, model: &str, prompt: &Prompt<'_>) -> Result<
     let ok = reply.status.is_success();
     let body = tokio::time::timeout(prompt.patience, read(reply))
         .await
-        .map_err(|_| failed(format!("the answer was not complete after {} s", prompt.patience.as_secs())))?
-        .map_err(failed)?;
+        .map_err(|_| failed(format!("the answer was not complete after {} s", prompt.patience.as_secs())))??;
     if !ok {
-        return Err(Failure { status: Some(status), said: said(&body) });
+        return Err(Failure { status: Some(status), said: said(&body), ..Failure::default() });
     }
     match serde_json::from_slice::<Value>(&body) {
         Ok(answer) => Ok(words(dialect, &answer)),
@@ -375,17 +423,29 @@ async fn call(provider: &dyn Model, model: &str, prompt: &Prompt<'_>) -> Result<
 
 /// A question in the provider's dialect, with what it refuses left out.
 fn question(dialect: Dialect, model: &str, provider: &dyn Model, prompt: &Prompt<'_>) -> Result<Bytes, String> {
-    let Prompt { text, tokens, json, .. } = *prompt;
+    let Prompt { text, tokens, form, .. } = *prompt;
     let mut body = match dialect {
         Dialect::Chat | Dialect::Messages => json!({
             "model": model, "max_tokens": tokens, "messages": [{"role": "user", "content": text}],
         }),
         Dialect::Responses => json!({"model": model, "max_output_tokens": tokens, "input": text, "store": false}),
     };
-    match dialect {
-        Dialect::Chat if json => body["response_format"] = json!({"type": "json_object"}),
-        Dialect::Responses if json => body["text"] = json!({"format": {"type": "json_object"}}),
-        _ => {}
+    match (dialect, form) {
+        (Dialect::Chat, Form::Object) => body["response_format"] = json!({"type": "json_object"}),
+        (Dialect::Chat, Form::Schema(schema)) => {
+            body["response_format"] =
+                json!({"type": "json_schema", "json_schema": {"name": ANSWER, "schema": schema, "strict": false}});
+        }
+        (Dialect::Responses, Form::Object) => body["text"] = json!({"format": {"type": "json_object"}}),
+        (Dialect::Responses, Form::Schema(schema)) => {
+            body["text"] =
+                json!({"format": {"type": "json_schema", "name": ANSWER, "schema": schema, "strict": false}});
+        }
+        (Dialect::Messages, Form::Schema(schema)) => {
+            body["tools"] = json!([{"name": ANSWER, "description": "Gives the answer.", "input_schema": schema}]);
+            body["tool_choice"] = json!({"type": "tool", "name": ANSWER});
+        }
+        (_, Form::Words) | (Dialect::Messages, Form::Object) => {}
     }
     let request = dialect::Request::parse(dialect, Bytes::from(body.to_string())).map_err(|error| error.to_string())?;
     let mut edit = request.edit();
@@ -393,12 +453,14 @@ fn question(dialect: Dialect, model: &str, provider: &dyn Model, prompt: &Prompt
     Ok(edit.finish())
 }
 
-async fn read(mut reply: Reply) -> Result<Vec<u8>, String> {
+async fn read(mut reply: Reply) -> Result<Vec<u8>, Failure> {
     let mut body = Vec::new();
     while let Some(chunk) = reply.body.next().await {
-        body.extend_from_slice(&chunk.map_err(|error| error.to_string())?);
+        let chunk = chunk.map_err(|error| Failure { said: error.to_string(), ..Failure::default() })?;
+        body.extend_from_slice(&chunk);
         if body.len() > LONGEST {
-            return Err("the answer is longer than any answer to a short question".to_owned());
+            let said = "the answer is longer than any answer to a short question".to_owned();
+            return Err(Failure { said, too_long: true, ..Failure::default() });
         }
     }
     Ok(body)
@@ -415,8 +477,13 @@ fn said(body: &[u8]) -> String {
 /// The words of an answer.
 fn words(dialect: Dialect, answer: &Value) -> String {
     let text = match dialect {
-        Dialect::Chat => answer.pointer("/choices/0/message/content").and_then(Value::as_str).map(str::to_owned),
-        Dialect::Messages => parts(answer.get("content")),
+        // Some put what they were to say into a call of a tool.
+        Dialect::Chat => ["/choices/0/message/content", "/choices/0/message/tool_calls/0/function/arguments"]
+            .iter()
+            .filter_map(|place| answer.pointer(place)?.as_str())
+            .find(|text| !text.trim().is_empty())
+            .map(str::to_owned),
+        Dialect::Messages => tool_input(answer.get("content")).or_else(|| parts(answer.get("content"))),
         Dialect::Responses => answer
             .get("output")
             .and_then(Value::as_array)
@@ -427,6 +494,12 @@ fn words(dialect: Dialect, answer: &Value) -> String {
 
 fn parts(content: Option<&Value>) -> Option<String> {
     content?.as_array()?.iter().find_map(|part| part.get("text")?.as_str().map(str::to_owned))
+}
+
+/// What a tool was called with, as JSON.
+fn tool_input(content: Option<&Value>) -> Option<String> {
+    let is_call = |part: &&Value| part.get("type").and_then(Value::as_str) == Some("tool_use");
+    content?.as_array()?.iter().find(is_call)?.get("input").map(Value::to_string)
 }
 
 /// The models a provider lists.
@@ -449,12 +522,13 @@ async fn models(client: &reqwest::Client, upstream: &Upstream, patience: Duratio
         } else {
             format!("{} cannot be reached", upstream.base_url)
         },
+        too_long: false,
     };
     let response = request.send().await.map_err(|error| failed(&error))?;
     let status = response.status();
     let body = response.bytes().await.map_err(|error| failed(&error))?;
     if !status.is_success() {
-        return Err(Failure { status: Some(status.as_u16()), said: said(&body) });
+        return Err(Failure { status: Some(status.as_u16()), said: said(&body), ..Failure::default() });
     }
     Ok(model_ids(&body))
 }
@@ -519,13 +593,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_answer_is_found_in_the_words_and_in_a_call_of_a_tool() {
+        let called = json!({"content": [{"type": "text", "text": "Let me see."},
+            {"type": "tool_use", "name": "answer", "input": {"action": "nothing"}}]});
+        assert_eq!(words(Dialect::Messages, &called), r#"{"action":"nothing"}"#);
+        assert_eq!(words(Dialect::Messages, &json!({"content": [{"type": "text", "text": " yes "}]})), "yes");
+        let called = json!({"choices": [{"message": {"content": null,
+            "tool_calls": [{"function": {"name": "answer", "arguments": "{\"action\":\"nothing\"}"}}]}}]});
+        assert_eq!(words(Dialect::Chat, &called), r#"{"action":"nothing"}"#);
+    }
+
+    #[test]
     fn a_refusal_names_who_said_no_and_what_to_do() {
-        let failure = Failure { status: Some(401), said: "bad key".into() };
+        let failure = Failure { status: Some(401), said: "bad key".into(), ..Failure::default() };
         assert_eq!(
             failure.told("Moonshot"),
             "Moonshot says 401: this key is unknown or not allowed there. Paste it again. It said: bad key"
         );
-        let failure = Failure { status: Some(404), said: String::new() };
+        let failure = Failure { status: Some(404), ..Failure::default() };
         assert!(failure.told_of("Ollama", "qwen3").starts_with("Ollama says 404: it has no model qwen3"));
     }
 

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Clock;
 use crate::bus::Bus;
+use crate::memory_meaning::MemoryMeaning;
 
 /// Turns that come close together are read together.
 const GATHER: Duration = Duration::from_millis(100);
@@ -42,13 +43,22 @@ pub(crate) struct Memories {
     pub(crate) settings: Arc<ArcSwap<MemorySettings>>,
     /// Something is to be read, or memory was changed by hand.
     pub(crate) wake: Arc<Notify>,
+    /// Something was read, or memory was changed: what it means is to be looked at.
+    pub(crate) meant: Notify,
+    /// Memory by meaning.
+    pub(crate) meaning: MemoryMeaning,
 }
 
 impl Memories {
     pub(crate) fn new(store: Store, config: &Config) -> Self {
         let memory = Memory::open(store, memory::Settings::default());
         let settings = MemorySettings::from_config(config, &memory, TimeZone::system());
-        Self { settings: Arc::new(ArcSwap::from_pointee(settings)), wake: Arc::default() }
+        Self {
+            settings: Arc::new(ArcSwap::from_pointee(settings)),
+            wake: Arc::default(),
+            meant: Notify::new(),
+            meaning: MemoryMeaning::default(),
+        }
     }
 
     /// Memory under the settings in force.
@@ -165,6 +175,7 @@ impl Worker {
                 return;
             }
         }
+        self.memories.meant.notify_one();
         if let Some(session) = ended.filter(|_| settings.extracts) {
             self.flush(&settings, vec![session.to_string()]).await;
         }
@@ -205,6 +216,7 @@ impl Worker {
             }
         }
         self.learned(all);
+        self.memories.meant.notify_one();
     }
 
     /// Lets the configured model name facts, beside the rules. Whatever goes wrong, the rules go on.
@@ -248,6 +260,7 @@ impl Worker {
         self.seen = now;
         let noticed = blocking(async move { memory.notice().await }).await;
         self.told(noticed);
+        self.memories.meant.notify_one();
     }
 
     async fn pause(&self, time: Duration) {

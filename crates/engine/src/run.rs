@@ -189,6 +189,7 @@ pub(crate) fn secrets(config: &Config) -> Vec<String> {
     ];
     keys.into_iter()
         .chain(config.llm.headers.values())
+        .chain(config.proxy.agent_keys.values())
         .map(|secret| secret.expose().to_owned())
         .filter(|value| !value.is_empty())
         .collect()
@@ -300,6 +301,7 @@ impl Core {
             },
             learning: self.learning_state(),
             by_meaning: self.by_meaning(),
+            memory_by_meaning: self.memory_by_meaning(),
             home: self.home().dir().display().to_string(),
             config: self.config_path().display().to_string(),
             log: Some(self.log_path().display().to_string()),

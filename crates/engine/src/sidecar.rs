@@ -61,7 +61,8 @@ impl Sidecar {
         // Whoever starts it wants it.
         let settings = MemorySettings { enabled: true, ..settings };
         let memory = settings.memory.clone();
-        let routes = MemoryKnowledge::new(Arc::new(ArcSwap::from_pointee(settings)), Arc::new(Notify::new()));
+        let routes =
+            MemoryKnowledge::new(Arc::new(ArcSwap::from_pointee(settings)), Arc::default(), Arc::new(Notify::new()));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
             .await
             .map_err(|error| crate::api::problem::io(&format!("Port {port} cannot be used"), &error))?;

@@ -23,6 +23,8 @@ enum Back {
     Skills { remove: Vec<String>, restore: Vec<String> },
     /// Switch a skill the other way.
     Switch { name: String, on: bool },
+    /// By a command of its own, since it decides over more than files.
+    Command { command: String },
 }
 
 /// A change as the log keeps it.
@@ -96,11 +98,12 @@ impl Core {
             let (verb, remove) =
                 if restore.is_some() { ("Replaced", vec![]) } else { ("Added", vec![skill.name.clone()]) };
             let back = Back::Skills { remove, restore: restore.into_iter().collect() };
-            return self.note(format!("{verb} {}.", skill.name), vec![skill.name], Some(back));
+            let message = format!("{verb} {}.{}", skill.name, dangers(&skill));
+            return self.note(message, vec![skill.name], Some(back));
         };
-        library.rewrite(name, text, now).map_err(|e| problem(&e))?;
+        let skill = library.rewrite(name, text, now).map_err(|e| problem(&e))?;
         let back = self.newest_trash(name).map(|restore| Back::Text { restore });
-        self.note(format!("Changed {name}."), vec![name.to_owned()], back)
+        self.note(format!("Changed {name}.{}", dangers(&skill)), vec![name.to_owned()], back)
     }
 
     /// Moves a skill to the trash.
@@ -135,6 +138,13 @@ impl Core {
         let Some(last) = entries.iter().rposition(|entry| entry.back.is_some()) else {
             return Err(Problem::not_found("There is no change of the skills to take back."));
         };
+        if let Some(Back::Command { command }) = &entries[last].back {
+            let hint = format!("Take it back with: {command}. Say `undo` again for the change before it.");
+            let message = format!("The last change was: {}", entries[last].message);
+            entries[last].back = None;
+            self.write_entries(&entries)?;
+            return Err(Problem::new(Code::Conflict, message).hint(hint));
+        }
         let (library, now) = (self.library(), self.clock().now_ms());
         let mut gone = Vec::new();
         let mut step = |done: Result<(), skills::Error>| match done {
@@ -158,7 +168,7 @@ impl Core {
             Some(Back::Switch { name, on }) => {
                 step(if on { library.enable(&name) } else { library.disable(&name) }.map(|_| ()))?;
             }
-            None => {}
+            Some(Back::Command { .. }) | None => {}
         }
         let mut message = format!("Taken back: {}", entries[last].message);
         if !gone.is_empty() {
@@ -180,6 +190,12 @@ impl Core {
             undo: entry.back.is_some(),
         };
         Ok(self.entries()?.into_iter().rev().take(limit).map(shown).collect())
+    }
+
+    /// Writes down a decision over a learned skill, and what takes it back.
+    pub(crate) fn note_decision(&self, message: String, name: &str, command: Option<String>) -> Result<(), Problem> {
+        let back = command.map(|command| Back::Command { command });
+        self.note(message, vec![name.to_owned()], back).map(|_| ())
     }
 
     fn newest_trash(&self, name: &str) -> Option<String> {
@@ -238,6 +254,13 @@ impl Core {
         };
         write().map_err(|error| crate::api::problem::io(&format!("{} cannot be written", path.display()), &error))
     }
+}
+
+/// What a person should know about a text of theirs that was taken all the same.
+fn dangers(skill: &skills::Skill) -> String {
+    let lints = skills::lint(skill, &skills::Against::default());
+    let dangerous = lints.iter().filter(|lint| lint.flaw.is_dangerous());
+    dangerous.map(|lint| format!(" Look at it again: {}.", lint.message)).collect()
 }
 
 pub(crate) fn problem(error: &skills::Error) -> Problem {

@@ -10,7 +10,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::{ByMeaning, Code, LearningState, Problem, store_problem};
 use crate::core::{Core, sentence};
-use crate::evolve::{AskEvolver, Failed, LookForEvolver, look_through, rules, tell, tell_considered};
+use crate::evolve::{AskEvolver, Failed, LookForEvolver, NoAnswer, look_through, rules, tell, tell_considered};
+use crate::judge::{AskJudge, Judge};
+use crate::memory_meaning;
 
 impl Core {
     /// The workshop for reading; `None` while there is no journal.
@@ -63,7 +65,7 @@ impl Core {
             let core = core.clone();
             Box::pin(async move {
                 let config = core.config();
-                let http = core.http(&config)?;
+                let http = core.http(&config).map_err(|said| NoAnswer { said, for_good: false })?;
                 crate::provider::ask_evolver(&config, &http, &text).await
             })
         })
@@ -78,6 +80,19 @@ impl Core {
                 let config = core.config();
                 let http = core.http(&config)?;
                 crate::provider::look_for_evolver(&config, &http).await
+            })
+        })
+    }
+
+    /// Asks the judge under the settings in force.
+    pub(crate) fn judge(&self) -> AskJudge {
+        let core = self.clone();
+        Arc::new(move |text, json| {
+            let core = core.clone();
+            Box::pin(async move {
+                let config = core.config();
+                let http = core.http(&config)?;
+                crate::provider::ask_judge(&config, &http, &text, json).await
             })
         })
     }
@@ -114,7 +129,7 @@ impl Core {
         let now_ms = self.clock().now_ms();
         let done = look_through(&workshop, &self.evolver(), &model.model_id, &due, Trigger::Hand, now_ms).await;
         let done = done.map_err(|failed| match failed {
-            Failed::There(said) => Problem::new(Code::Unavailable, sentence(&said)),
+            Failed::There(no) => Problem::new(Code::Unavailable, sentence(&no.said)),
             Failed::Here(said) => Problem::new(Code::Internal, sentence(&said)),
         })?;
         if let (Some(run), Some(done)) = (&self.0.run, &done) {
@@ -135,21 +150,49 @@ impl Core {
         }
     }
 
+    /// Whether memories are found by meaning.
+    pub(crate) fn memory_by_meaning(&self) -> ByMeaning {
+        let config = self.config();
+        match &self.0.run {
+            Some(run) => run.memories.meaning.state(&config, self.home(), &run.meanings),
+            None => memory_meaning::unasked(&config, self.home()),
+        }
+    }
+
+    /// A model for finding by meaning may have come.
+    pub(crate) fn look_for_meaning(&self) {
+        if let Some(run) = &self.0.run {
+            run.meanings.config_read(&self.config());
+        }
+    }
+
+    /// What a search by hand means, where memories are found by meaning.
+    pub(crate) async fn meant(&self, words: &str) -> Option<memory::Meant> {
+        let meaning = self.0.run.as_ref()?.meanings.meaning.load_full().filter(|meaning| meaning.memories)?;
+        meaning.by_hand(words).await.ok()
+    }
+
     /// Whether skills are learned.
     pub(crate) fn learning_state(&self) -> LearningState {
         let Some(run) = &self.0.run else {
             let config = self.config();
+            let judge = Judge::standing_of(&config);
             return LearningState {
                 wanted: config.skills.enabled && config.skills.auto_evolve,
+                judge: judge.model,
+                judge_reason: judge.trouble,
                 ..LearningState::default()
             };
         };
         let standing = run.evolution.standing();
+        let judge = run.evolution.judge.standing();
         LearningState {
             wanted: standing.wanted,
             on: standing.wanted && standing.model.is_some() && standing.trouble.is_none(),
             model: standing.model.clone(),
             reason: standing.trouble.clone(),
+            judge: judge.model.clone(),
+            judge_reason: judge.trouble.clone(),
         }
     }
 }

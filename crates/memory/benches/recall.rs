@@ -1,5 +1,5 @@
-//! How long recall and absorbing take at 10,000, 100,000 and 1,000,000 windows, and recall beside the database at fewer:
-//! `cargo bench -p metaclaw-memory [-- SIZE…]`.
+//! How long recall and absorbing take at 10,000, 100,000 and 1,000,000 windows, and recall beside the database at fewer; by
+//! words, and by meaning as well, with random vectors of 384 numbers: `cargo bench -p metaclaw-memory [-- SIZE…]`.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -7,7 +7,11 @@
     reason = "a benchmark prints its figures and may stop"
 )]
 
-use metaclaw_memory::{Ask, Known, Memory, Settings, Utterance};
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use embed::{Embedder, Error, Side, Vector};
+use metaclaw_memory::{Ask, Known, Meant, Memory, Settings, Utterance};
 use store::{Options, Store};
 use tokio::time::Instant;
 
@@ -40,6 +44,34 @@ impl Dice {
     }
 }
 
+/// A model without any sense.
+struct Blind(Mutex<Dice>);
+
+impl Blind {
+    fn vector(&self) -> Vector {
+        let mut dice = self.0.lock().unwrap();
+        Vector::of((0..384).map(|_| dice.below(1_000_000) as f32 / 1e6 - 0.5).collect())
+    }
+}
+
+#[async_trait]
+impl Embedder for Blind {
+    fn name(&self) -> String {
+        "blind".to_owned()
+    }
+
+    async fn embed(&self, _: Side, texts: &[String]) -> Result<Vec<Vector>, Error> {
+        Ok(texts.iter().map(|_| self.vector()).collect())
+    }
+}
+
+/// Memory that this process has, in MB.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or_default() / 1024
+}
+
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let asked: Vec<usize> = std::env::args().filter_map(|a| a.parse().ok()).collect();
@@ -55,6 +87,7 @@ async fn run(sizes: &[usize]) {
         Store::open(&path, Options::default(), &tracker, tokio_util::sync::CancellationToken::new()).await.unwrap();
     let memory = Memory::open(store.clone(), Settings::default());
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let blind = Blind(Mutex::new(Dice(0x51ed_270b_9a3f_c4d5)));
     let mut windows = 0;
     for size in sizes {
         let begun = Instant::now();
@@ -75,23 +108,48 @@ async fn run(sizes: &[usize]) {
         }
         let write = begun.elapsed() / u32::try_from(windows - before).unwrap().max(1);
         memory.refresh().await.unwrap();
-        let (mut took, mut at_hand) = (Vec::new(), Vec::new());
+        let begun = Instant::now();
+        let before_vectors = memory.mean(&blind, 256).await.unwrap().ready;
+        let vectors = loop {
+            let progress = memory.mean(&blind, 256).await.unwrap();
+            if !progress.more {
+                break progress.ready;
+            }
+        };
+        let made = begun.elapsed() / u32::try_from(vectors - before_vectors).unwrap().max(1);
+        let (mut took, mut at_hand, mut by_both) = (Vec::new(), Vec::new(), Vec::new());
         let nothing = |_: &metaclaw_memory::Recalled| false;
         for _ in 0..200 {
             let words = 3 + dice.below(8);
             let text = dice.sentence(words);
-            let ask = Ask { text: &text, now_ms: 1_800_000_000_000, ..Ask::default() };
+            let ask = || Ask { text: &text, now_ms: 1_800_000_000_000, ..Ask::default() };
             let begun = Instant::now();
-            let found = Memory::open(store.clone(), Settings::default()).recall(&ask).await.unwrap();
+            let found = Memory::open(store.clone(), Settings::default()).recall(&ask()).await.unwrap();
             took.push(begun.elapsed());
             std::hint::black_box(found);
+            let meant = Meant { model: blind.name(), vector: blind.vector() };
+            let both = Ask { meant: Some(&meant), known: Some(Known(&nothing)), ..ask() };
             let begun = Instant::now();
-            let found = memory.recall_now(&Ask { known: Some(Known(&nothing)), ..ask });
+            let found = match memory.recall_now(&both) {
+                Some(found) => found,
+                None => memory.recall(&both).await.unwrap(),
+            };
+            by_both.push(begun.elapsed());
+            std::hint::black_box(found);
+            let begun = Instant::now();
+            let found = memory.recall_now(&Ask { known: Some(Known(&nothing)), ..ask() });
             at_hand.extend(std::hint::black_box(found).map(|_| begun.elapsed()));
         }
         took.sort();
         at_hand.sort();
+        by_both.sort();
         println!("{windows} windows: recall p50 {:?}, p95 {:?}; write {write:?} a window", took[100], took[190]);
+        println!(
+            "  by meaning too: p50 {:?}, p95 {:?}; write {made:?} a vector; {} MB resident",
+            by_both[100],
+            by_both[190],
+            resident()
+        );
         if let [.., _] = at_hand[..] {
             println!("  at hand: p50 {:?}, p95 {:?}", at_hand[100], at_hand[190]);
         }

@@ -1,10 +1,12 @@
 //! How much of the evidence is recalled for the questions of a LoCoMo file, beside plain BM25 windows:
-//! `cargo run -p metaclaw-memory --example locomo -- FILE [WORDS]`. The file is research data and stays where it is.
+//! `cargo run -p metaclaw-memory --example locomo -- FILE [WORDS] [MODEL]`, by words, and by meaning as well with the folder of
+//! an embedding model. The file is research data and stays where it is.
 #![expect(clippy::print_stdout, clippy::indexing_slicing, reason = "a measurement prints its figures")]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use memory::{Ask, Memory, Settings, Utterance};
+use embed::{Embedder as _, Local, LocalOptions, Side};
+use memory::{Ask, Meant, Memory, Settings, Utterance};
 use metaclaw_memory as memory;
 use serde::Deserialize;
 
@@ -72,8 +74,14 @@ fn words(text: &str) -> usize {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Problem> {
     let mut arguments = std::env::args().skip(1);
-    let file = arguments.next().ok_or("usage: locomo FILE [WORDS]")?;
-    let budget = arguments.next().map_or(Ok(380), |w| w.parse())?;
+    let file = arguments.next().ok_or("usage: locomo FILE [WORDS] [MODEL]")?;
+    let (mut budget, mut model) = (380, None);
+    for argument in arguments {
+        match argument.parse() {
+            Ok(words) => budget = words,
+            Err(_) => model = Some(Local::new(options(argument.into()))),
+        }
+    }
     let conversations: Vec<Conversation> = serde_json::from_slice(&std::fs::read(file)?)?;
     let dir = tempfile::tempdir()?;
     let tracker = tokio_util::task::TaskTracker::new();
@@ -87,11 +95,16 @@ async fn main() -> Result<(), Problem> {
     let memory = Memory::open(store.clone(), Settings::default());
     let mut ours: BTreeMap<u8, Score> = BTreeMap::new();
     let mut plain: BTreeMap<u8, Score> = BTreeMap::new();
-    let mut took = Vec::new();
+    let (mut took, mut made) = (Vec::new(), std::time::Duration::ZERO);
     for conversation in &conversations {
         let now_ms = tell(&memory, conversation).await?;
         while memory.work().await? {}
         memory.flush_all().await?;
+        if let Some(model) = &model {
+            let begun = tokio::time::Instant::now();
+            while memory.mean(model, 64).await?.more {}
+            made += begun.elapsed();
+        }
         let baseline = Plain::new(conversation);
         for question in conversation.questions.iter().filter(|q| (1..=4).contains(&q.category)) {
             let known: HashSet<&str> = conversation.turns.iter().map(|t| t.id.as_str()).collect();
@@ -100,7 +113,12 @@ async fn main() -> Result<(), Problem> {
             if evidence.is_empty() {
                 continue;
             }
+            let meant = match &model {
+                Some(model) => Some(meant(model, &question.question).await?),
+                None => None,
+            };
             let ask = Ask {
+                meant: meant.as_ref(),
                 text: &question.question,
                 scope: &conversation.id,
                 now_ms,
@@ -149,9 +167,21 @@ async fn main() -> Result<(), Problem> {
             score.print(&format!("{name}, {of}"));
         }
     }
+    if model.is_some() {
+        println!("vectors made in {made:?}");
+    }
     println!("recall p50 {:?}, p95 {:?}", took[took.len() / 2], took[took.len() * 95 / 100]);
     store.close().await?;
     Ok(())
+}
+
+fn options(folder: std::path::PathBuf) -> LocalOptions {
+    LocalOptions { folder, threads: 0, idle: std::time::Duration::from_secs(60) }
+}
+
+async fn meant(model: &Local, question: &str) -> Result<Meant, Problem> {
+    let vector = model.embed(Side::Query, &[question.to_owned()]).await?.remove(0);
+    Ok(Meant { model: model.name(), vector })
 }
 
 fn session(conversation: &Conversation, turn: &Turn) -> String {

@@ -20,6 +20,12 @@ pub enum Error {
     /// Nothing to remember.
     #[error("there is nothing to remember in an empty text")]
     Empty,
+    /// The embedding model.
+    #[error("what memory means cannot be told: {0}")]
+    Embedding(String),
+    /// Two processes have different models.
+    #[error("another process has an embedding model other than {0} on this database; only one of them can be used")]
+    AnotherModel(String),
     /// A line of an export that cannot be read.
     #[error("line {line} of the export cannot be read: {reason}")]
     BadLine {
@@ -28,4 +34,10 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+}
+
+impl From<embed::Error> for Error {
+    fn from(error: embed::Error) -> Self {
+        Self::Embedding(error.to_string())
+    }
 }

@@ -398,6 +398,11 @@ impl Memory {
         self.live.snapshot(self.store.deletions())
     }
 
+    /// Nothing is remembered, as far as that is known at once.
+    pub fn is_empty(&self) -> bool {
+        self.snapshot().is_some_and(|snapshot| snapshot.is_empty())
+    }
+
     /// Memory will be at hand in a moment: nothing was read yet, or what was at hand has just changed.
     pub fn is_loading(&self) -> bool {
         let state = self.live.state();

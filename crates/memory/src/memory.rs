@@ -11,7 +11,8 @@ use store::{
 
 use crate::facts::{self, KINDS};
 use crate::live::Live;
-use crate::recall::{Nearest, Weights};
+use crate::meaning::Meanings;
+use crate::recall::Weights;
 use crate::{Absorption, Error, LEAD, Result, base_scope, redact, scope_of, terms, time};
 
 /// Windows that wait for the index before it is worth a transaction.
@@ -28,6 +29,8 @@ pub struct Settings {
     pub max_tokens: u32,
     /// In which dates are told.
     pub zone: TimeZone,
+    /// Words count where the meaning of a question is known.
+    pub words: bool,
     /// What the signals of recall count.
     pub weights: Weights,
 }
@@ -39,6 +42,7 @@ impl Default for Settings {
             max_units: 6,
             max_tokens: 800,
             zone: TimeZone::UTC,
+            words: true,
             weights: Weights::default(),
         }
     }
@@ -55,7 +59,7 @@ impl Settings {
 pub struct Memory {
     pub(crate) store: Store,
     settings: Arc<Settings>,
-    pub(crate) nearest: Option<Arc<dyn Nearest>>,
+    pub(crate) meanings: Arc<Meanings>,
     pub(crate) live: Arc<Live>,
 }
 
@@ -93,17 +97,12 @@ pub struct NewMemory {
 impl Memory {
     /// Memory over `store`.
     pub fn open(store: Store, settings: Settings) -> Self {
-        Self { store, settings: Arc::new(settings), nearest: None, live: Arc::default() }
+        Self { store, settings: Arc::new(settings), meanings: Arc::default(), live: Arc::default() }
     }
 
     /// The same memory under other settings.
     pub fn with_settings(&self, settings: Settings) -> Self {
         Self { settings: Arc::new(settings), ..self.clone() }
-    }
-
-    /// The same memory with an embedding beside the words.
-    pub fn with_nearest(&self, nearest: Arc<dyn Nearest>) -> Self {
-        Self { nearest: Some(nearest), ..self.clone() }
     }
 
     /// The database file.

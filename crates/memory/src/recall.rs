@@ -1,31 +1,30 @@
 //! A question → the memories that answer it. BM25 over the whole scope, the newest turns included whether absorbed or not;
-//! neighbours, time and an optional embedding add to it; then near duplicates go, and what is left fills a token budget.
+//! neighbours, time and, where it is known, the meaning add to it; then near duplicates go, and what is left fills a token budget.
 //! Reads only.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use futures::FutureExt as _;
-use store::{CHUNK, Fact, FactFilter, PostingRow, TailWindow, TurnId, Window};
+use store::{Fact, FactFilter, TurnId, Window};
 
 use crate::absorb::Reader;
 use crate::echo::Echo;
 use crate::live::{Snapshot, UNNUMBERED, unwritten};
+use crate::meaning::Meant;
+use crate::pool::{Loose, Pool};
+use crate::score::{Candidate, Found};
 use crate::terms::{self, Asked};
-use crate::{Memory, Result, UNVERIFIED, base_scope, render, scope_of, time};
+use crate::{Memory, Result, base_scope, render, scope_of, time};
 
 /// Windows whose text is looked at.
-const CANDIDATES: usize = 96;
+pub(crate) const CANDIDATES: usize = 96;
 /// Rows of the journal that are searched before they are absorbed; more wait for the absorber.
 const UNREAD: u32 = 256;
 /// Windows below which a store is small.
 const SMALL: f32 = 1000.0;
-/// Nearest windows asked of an embedding.
+/// Nearest windows by meaning.
 const NEAREST: usize = 64;
-
-/// What an old memory counts that may say the opposite of what was meant.
-const UNSURE: f32 = 0.7;
 
 /// Memories that are compared with the prompt.
 const LOOKS: usize = 40;
@@ -71,10 +70,14 @@ const TALKING_CJK: &str = "我们你咱和跟都一起聊谈说讨论讲了什�
 /// What the signals count.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Weights {
-    /// Share of the embedding where there is one; the words have the rest.
-    pub embedding: f32,
+    /// Share of the meaning where it is known; the words have the rest.
+    pub meaning: f32,
+    /// How far something must stand out by meaning to count, and to count whole.
+    pub level: [f32; 2],
     /// Share of its score a window gives to the one after it, and to the one before it.
     pub neighbours: [f32; 2],
+    /// The same by meaning.
+    pub near_neighbours: [f32; 2],
     /// What being said in the time the question names adds, as a share.
     pub time: f32,
     /// What a fact counts against the words it comes from.
@@ -83,6 +86,8 @@ pub struct Weights {
     pub age: f32,
     /// Least share of the question's telling words that the best memory must have; half of it is enough for others.
     pub floor: f32,
+    /// How far the best memory must stand out by meaning if its words are not enough, and how far others then.
+    pub stands: [f32; 2],
     /// Windows of the first search whose words are searched as well, and what they count.
     pub feedback: (usize, f32),
 }
@@ -90,12 +95,15 @@ pub struct Weights {
 impl Default for Weights {
     fn default() -> Self {
         Self {
-            embedding: 0.5,
+            meaning: 0.3,
+            level: [1.0, 7.0],
             neighbours: [0.2, 0.2],
+            near_neighbours: [0.5, 0.5],
             time: 0.3,
             fact: 1.1,
             age: 0.01,
             floor: 0.2,
+            stands: [2.7, 2.2],
             feedback: (5, 0.15),
         }
     }
@@ -120,6 +128,8 @@ pub struct Ask<'a> {
     pub limit: usize,
     /// What held at this moment, instead of what holds now.
     pub as_of_ms: Option<i64>,
+    /// What it means, where that is known; recall is by meaning then as well.
+    pub meant: Option<&'a Meant>,
     /// A search by the user: everything that fits, quarantined and shown ones too, without a floor.
     pub search: bool,
 }
@@ -177,23 +187,8 @@ pub struct Recalled {
     pub quarantined: bool,
 }
 
-/// Windows that mean something similar, by an embedding.
-#[async_trait]
-pub trait Nearest: Send + Sync + 'static {
-    /// Window numbers of `scope` with their cosine, best first. A model in trouble gives nothing.
-    async fn nearest(&self, scope: &str, text: &str, limit: usize) -> Vec<(i64, f32)>;
-}
-
-struct Candidate {
-    window: Arc<Window>,
-    fact: Option<Arc<Fact>>,
-    score: f32,
-    covered: f32,
-    why: Vec<String>,
-}
-
 /// Where recall reads from.
-enum Shelf {
+pub(crate) enum Shelf {
     Store,
     /// Beside the database; everything is at hand.
     Live(Snapshot),
@@ -212,9 +207,7 @@ impl Memory {
 
     /// The same at once, where that is possible: a request waits. `None` = only [`Memory::recall`] can tell.
     pub fn recall_now(&self, ask: &Ask<'_>) -> Option<Vec<Recalled>> {
-        if ask.known.is_none() || self.nearest.is_some() {
-            return None;
-        }
+        ask.known?;
         let snapshot = self.snapshot()?;
         if snapshot.is_empty() {
             return Some(Vec::new());
@@ -235,12 +228,9 @@ impl Memory {
             asked.clear();
         }
         asked.truncate(64);
-        let nearest = match self.nearest() {
-            Some(model) => model.nearest(&scope, ask.text, NEAREST).await,
-            None => Vec::new(),
-        };
+        let meant = ask.meant.filter(|_| !echo.is_greeting());
         let pinned = if ask.search { Vec::new() } else { self.pinned(shelf, &scope).await? };
-        if asked.is_empty() && nearest.is_empty() && pinned.is_empty() && self.only_time(ask).is_none() {
+        if asked.is_empty() && meant.is_none() && pinned.is_empty() && self.only_time(ask).is_none() {
             return Ok(Vec::new());
         }
         let mut pool = Pool::open(self, shelf, scope).await?;
@@ -259,8 +249,15 @@ impl Memory {
                 *score += more.get(id).copied().unwrap_or_default();
             }
         }
-        let windows = self.windows_of(shelf, &pool, &scores, &nearest).await?;
-        let mut found = self.judge(shelf, ask, windows, &scores, &nearest, &asked, &telling).await?;
+        let mut ids = beside(scores.iter().take(CANDIDATES).map(|(id, _)| *id));
+        let near = match meant {
+            Some(meant) => self.near(&pool.scope, meant, &ids, NEAREST).await?,
+            None => None,
+        };
+        ids.extend(near.iter().flat_map(|near| &near.best).map(|(id, _)| *id));
+        let windows = self.windows_of(shelf, &pool, &ids).await?;
+        let found = Found { windows, scores: &scores, near: near.as_ref(), asked: &asked, telling: &telling };
+        let mut found = self.judge(shelf, ask, found).await?;
         found.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.window.id.cmp(&a.window.id)));
         if let Some(time) = self.only_time(ask) {
             found = self.said_in(shelf, &pool, time).await?;
@@ -302,7 +299,7 @@ impl Memory {
         // What the user said tells more of a day than what was answered.
         windows.sort_by_key(|w| std::cmp::Reverse((w.speaker != "assistant", w.at_ms, w.id)));
         let why = vec!["said then".to_owned()];
-        let candidate = |window| Candidate { window, fact: None, score: 1.0, covered: 1.0, why: why.clone() };
+        let candidate = |window| Candidate { why: why.clone(), ..Candidate::sure(window, None) };
         Ok(windows.into_iter().map(candidate).collect())
     }
 
@@ -337,13 +334,13 @@ impl Memory {
                 outdated_ms: None,
             };
             let why = vec!["pinned".to_owned()];
-            Candidate { window: Arc::new(window), fact: Some(fact), score: 1.0, covered: 1.0, why }
+            Candidate { why, ..Candidate::sure(Arc::new(window), Some(fact)) }
         };
         Ok(facts.into_iter().map(candidate).collect())
     }
 
     /// Windows of the journal rows that no absorber has read yet: recall never waits for it.
-    async fn unread(&self, scope: &str) -> Result<Vec<Arc<Window>>> {
+    pub(crate) async fn unread(&self, scope: &str) -> Result<Vec<Arc<Window>>> {
         let from = self.store.memory_cursor().await?;
         let (mut turns, to) = self.store.memory_turns(from, UNREAD).await?;
         // While much is unread, the newest are known all the same.
@@ -382,7 +379,8 @@ impl Memory {
             return Ok(Vec::new());
         }
         let best: Vec<(i64, f32)> = scores.iter().copied().take(count).collect();
-        let windows = self.windows_of(shelf, pool, &best, &[]).await?;
+        let ids = beside(best.iter().map(|(id, _)| *id));
+        let windows = self.windows_of(shelf, pool, &ids).await?;
         let known: HashSet<u32> = asked.iter().map(|a| a.number).collect();
         let mut shares: HashMap<u32, (f32, usize)> = HashMap::new();
         for window in &windows {
@@ -406,19 +404,8 @@ impl Memory {
         Ok(shared.into_iter().map(fed).collect())
     }
 
-    async fn windows_of(
-        &self,
-        shelf: &Shelf,
-        pool: &Pool,
-        scores: &[(i64, f32)],
-        nearest: &[(i64, f32)],
-    ) -> Result<Vec<Arc<Window>>> {
-        let mut ids = HashSet::new();
-        for (id, _) in scores.iter().take(CANDIDATES) {
-            // With the neighbours that may gain from them.
-            ids.extend([*id, id - 1, id + 1]);
-        }
-        ids.extend(nearest.iter().map(|(id, _)| *id));
+    async fn windows_of(&self, shelf: &Shelf, pool: &Pool, ids: &[i64]) -> Result<Vec<Arc<Window>>> {
+        let ids: HashSet<i64> = ids.iter().copied().collect();
         let stored = ids.iter().copied().filter(|id| *id > 0);
         let mut windows = match shelf {
             Shelf::Live(snapshot) => snapshot.windows(&pool.scope, stored),
@@ -434,77 +421,6 @@ impl Memory {
         });
         windows.extend(unwritten);
         Ok(windows)
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "what was found, by every signal")]
-    async fn judge(
-        &self,
-        shelf: &Shelf,
-        ask: &Ask<'_>,
-        windows: Vec<Arc<Window>>,
-        scores: &[(i64, f32)],
-        nearest: &[(i64, f32)],
-        asked: &[Asked],
-        idf: &[f32],
-    ) -> Result<Vec<Candidate>> {
-        let settings = self.settings();
-        let weights = &settings.weights;
-        let keys: Vec<i64> = windows.iter().filter_map(|w| w.fact).collect();
-        let mut facts: HashMap<i64, Arc<Fact>> = HashMap::new();
-        match shelf {
-            Shelf::Live(snapshot) => facts.extend(keys.iter().filter_map(|key| Some((*key, snapshot.fact(*key)?)))),
-            Shelf::Store if keys.is_empty() => {}
-            Shelf::Store => {
-                let limit = u32::try_from(keys.len()).unwrap_or(u32::MAX);
-                let filter = FactFilter { keys: Some(keys), limit, ..FactFilter::default() };
-                facts.extend(self.store.facts(&filter).await?.into_iter().map(|f| (f.key, Arc::new(f))));
-            }
-        }
-        let by_id: HashMap<i64, f32> = scores.iter().copied().collect();
-        let sessions: HashMap<i64, &str> = windows.iter().map(|w| (w.id, w.session.as_str())).collect();
-        let from_neighbour = |id: i64, neighbour: i64, session: &str, share: f32| {
-            let same = sessions.get(&neighbour).is_some_and(|s| *s == session) && (id > 0) == (neighbour > 0);
-            if same { share * by_id.get(&neighbour).copied().unwrap_or_default() } else { 0.0 }
-        };
-        let named: Vec<std::ops::Range<i64>> =
-            time::spans(ask.text, ask.now_ms, &settings.zone).iter().map(|s| s.when.millis(&settings.zone)).collect();
-        let mut scored: Vec<(i64, f32, f32, Vec<String>)> = Vec::with_capacity(windows.len());
-        let total: f32 = asked.iter().zip(idf).map(|(a, idf)| a.share * idf).sum();
-        for window in &windows {
-            let mut score = by_id.get(&window.id).copied().unwrap_or_default();
-            // Numbers of unread windows fall.
-            let step = window.id.signum();
-            score += from_neighbour(window.id, window.id - step, &window.session, weights.neighbours[0]);
-            score += from_neighbour(window.id, window.id + step, &window.session, weights.neighbours[1]);
-            if let Some(key) = window.fact {
-                score *= weights.fact;
-                if facts.get(&key).is_some_and(|fact| fact.tags.iter().any(|tag| tag == UNVERIFIED)) {
-                    score *= UNSURE;
-                }
-            }
-            if named.iter().any(|range| range.contains(&window.at_ms)) {
-                score *= 1.0 + weights.time;
-            }
-            let months = (ask.now_ms - window.at_ms).max(0) as f32 / (30.0 * 86_400_000.0);
-            score *= 1.0 - (weights.age * months).min(0.1);
-            let mut covered = 0.0;
-            let mut why: Vec<(f32, &str)> = Vec::new();
-            for (term, idf) in asked.iter().zip(idf) {
-                if window.terms.binary_search_by_key(&term.number, |(t, _)| *t).is_ok() {
-                    covered += term.share * idf;
-                    why.push((term.share * idf, &term.text));
-                }
-            }
-            why.sort_by(|a, b| b.0.total_cmp(&a.0));
-            let why = why.into_iter().take(6).map(|(_, word)| word.to_owned()).collect();
-            scored.push((window.id, score, covered / total.max(f32::EPSILON), why));
-        }
-        fuse(&mut scored, nearest, weights.embedding);
-        let candidates = windows.into_iter().zip(scored).map(|(window, (_, score, covered, why))| {
-            let fact = window.fact.and_then(|key| facts.get(&key).cloned());
-            Candidate { window, fact, score, covered, why }
-        });
-        Ok(candidates.collect())
     }
 
     async fn choose(
@@ -528,6 +444,9 @@ impl Memory {
         let best = found.iter().map(|c| c.covered).fold(0.0, f32::max);
         let floor = settings.weights.floor;
         let floor = if best < floor { floor } else { floor / 2.0 };
+        let best = found.iter().map(|c| c.stands).fold(f32::NEG_INFINITY, f32::max);
+        let [first_stands, others_stand] = settings.weights.stands;
+        let stands = if best < first_stands { first_stands } else { others_stand };
         let mut chosen: Vec<Recalled> = Vec::new();
         let mut terms_of: Vec<HashSet<u32>> = Vec::new();
         // What is pinned leaves room for what is asked.
@@ -542,7 +461,8 @@ impl Memory {
             if is_pin && pins >= always {
                 continue;
             }
-            if candidate.score <= 0.0 || !ask.search && candidate.covered < floor {
+            let fits = candidate.covered >= floor || candidate.stands >= stands;
+            if candidate.score <= 0.0 || !ask.search && !fits {
                 continue;
             }
             let Some(memory) = self.memory_of(shelf, ask, &candidate) else { continue };
@@ -644,178 +564,15 @@ impl Memory {
             quarantined,
         })
     }
-
-    fn nearest(&self) -> Option<Arc<dyn Nearest>> {
-        self.nearest.clone()
-    }
 }
 
-/// Both scores on the scale of their best; what only one of them has found counts with that one's share.
-fn fuse(scored: &mut [(i64, f32, f32, Vec<String>)], nearest: &[(i64, f32)], share: f32) {
-    let (Some(best), Some(worst)) = (nearest.first(), nearest.last()) else { return };
-    let top = scored.iter().map(|s| s.1).fold(f32::EPSILON, f32::max);
-    let near: HashMap<i64, f32> = nearest.iter().copied().collect();
-    let spread = (best.1 - worst.1).max(0.01);
-    for (id, score, covered, _) in scored {
-        let meaning = near.get(id).map_or(0.0, |cosine| (cosine - worst.1) / spread);
-        *score = (1.0 - share) * *score / top + share * meaning;
-        // What means the same need not have the words.
-        *covered = covered.max(meaning);
-    }
+/// These windows with the neighbours that may gain from them.
+fn beside(ids: impl Iterator<Item = i64>) -> Vec<i64> {
+    ids.flat_map(|id| [id, id - 1, id + 1]).collect()
 }
 
 /// Nearly the same words.
 fn alike(a: &HashSet<u32>, b: &HashSet<u32>) -> bool {
     let common = a.intersection(b).count();
     common * 10 > (a.len() + b.len() - common) * 8
-}
-
-/// A window beside the index.
-enum Loose {
-    /// Written, and not indexed yet.
-    Tail(TailWindow),
-    /// Not written yet, or at hand anyway.
-    Window(Arc<Window>),
-}
-
-/// Everything that is searched for one question.
-struct Pool {
-    scope: String,
-    /// The scope's number in the database.
-    key: i64,
-    indexed: u64,
-    rows: Vec<Arc<PostingRow>>,
-    loose: Vec<Loose>,
-}
-
-impl Pool {
-    async fn open(memory: &Memory, shelf: &Shelf, scope: String) -> Result<Self> {
-        let mut pool = Self { scope, key: -1, indexed: 0, rows: Vec::new(), loose: Vec::new() };
-        match shelf {
-            Shelf::Live(snapshot) => {
-                pool.indexed = snapshot.indexed(&pool.scope);
-                pool.loose.extend(snapshot.loose(memory, &pool.scope).into_iter().map(Loose::Window));
-            }
-            Shelf::Store => {
-                if let Some(info) = memory.store.memory_scope(&pool.scope).await? {
-                    (pool.key, pool.indexed) = (info.key, info.indexed);
-                }
-                pool.loose.extend(memory.unread(&pool.scope).await?.into_iter().map(Loose::Window));
-            }
-        }
-        Ok(pool)
-    }
-
-    /// Finds the rows of these terms.
-    async fn search(&mut self, memory: &Memory, shelf: &Shelf, asked: &[Asked]) -> Result<()> {
-        let numbers: Vec<u32> = asked.iter().map(|a| a.number).collect();
-        match shelf {
-            Shelf::Live(snapshot) => self.rows = snapshot.rows(&self.scope, &numbers),
-            Shelf::Store => {
-                let (rows, tail) = memory.store.memory_postings(self.key, &numbers).await?;
-                self.rows = rows.into_iter().map(Arc::new).collect();
-                self.loose.retain(|loose| matches!(loose, Loose::Window(_)));
-                self.loose.extend(tail.into_iter().map(Loose::Tail));
-            }
-        }
-        self.rows.sort_by_key(|row| row.chunk);
-        Ok(())
-    }
-
-    fn loose(&self) -> impl Iterator<Item = (i64, &[(u32, u8)])> {
-        self.loose.iter().map(|loose| match loose {
-            Loose::Tail(window) => (window.id, window.terms.as_slice()),
-            Loose::Window(window) => (window.id, window.terms.as_slice()),
-        })
-    }
-
-    fn idf(&self, asked: &[Asked], least: f32) -> Vec<f32> {
-        let mut holders: HashMap<u32, u64> = HashMap::new();
-        for row in &self.rows {
-            *holders.entry(row.term).or_default() += u64::from(row.n);
-        }
-        for (_, terms) in self.loose() {
-            for term in asked {
-                if terms.binary_search_by_key(&term.number, |(t, _)| *t).is_ok() {
-                    *holders.entry(term.number).or_default() += 1;
-                }
-            }
-        }
-        let all = (self.indexed as f32 + self.loose.len() as f32).max(least);
-        let idf = |asked: &Asked| {
-            let df = holders.get(&asked.number).copied().unwrap_or_default() as f32;
-            (1.0 + (all - df + 0.5).max(0.0) / (df + 0.5)).ln()
-        };
-        asked.iter().map(idf).collect()
-    }
-
-    /// The best windows with their scores, best first.
-    fn scores(&self, asked: &[Asked], idf: &[f32]) -> Vec<(i64, f32)> {
-        let weight: HashMap<u32, f32> =
-            asked.iter().zip(idf).map(|(a, idf)| (a.number, a.share * idf / 255.0)).collect();
-        let mut best = Best::default();
-        let mut sums = vec![0.0f32; CHUNK as usize];
-        let mut rows = self.rows.as_slice();
-        while let Some(first) = rows.first() {
-            let end = rows.iter().position(|row| row.chunk != first.chunk).unwrap_or(rows.len());
-            for row in &rows[..end] {
-                let weight = weight.get(&row.term).copied().unwrap_or_default();
-                store::decode(&row.data, |posting| {
-                    if let Some(sum) = sums.get_mut(usize::from(posting.place)) {
-                        *sum += weight * f32::from(posting.impact);
-                    }
-                });
-            }
-            for (place, sum) in (0i64..).zip(sums.iter_mut()) {
-                if *sum > 0.0 {
-                    best.add(first.chunk * CHUNK + place, *sum);
-                    *sum = 0.0;
-                }
-            }
-            rows = &rows[end..];
-        }
-        for (id, terms) in self.loose() {
-            let sum: f32 = weight
-                .iter()
-                .filter_map(|(term, weight)| {
-                    let at = terms.binary_search_by_key(term, |(t, _)| *t).ok()?;
-                    Some(weight * f32::from(terms[at].1))
-                })
-                .sum();
-            if sum > 0.0 {
-                best.add(id, sum);
-            }
-        }
-        best.finish()
-    }
-}
-
-/// The best few of many, found without sorting them all.
-#[derive(Default)]
-struct Best {
-    found: Vec<(i64, f32)>,
-    least: f32,
-}
-
-impl Best {
-    /// Kept for feedback and neighbours beyond [`CANDIDATES`].
-    const KEPT: usize = 4 * CANDIDATES;
-
-    fn add(&mut self, id: i64, score: f32) {
-        if score <= self.least {
-            return;
-        }
-        self.found.push((id, score));
-        if self.found.len() >= 2 * Self::KEPT {
-            self.found.select_nth_unstable_by(Self::KEPT, |a, b| b.1.total_cmp(&a.1));
-            self.found.truncate(Self::KEPT);
-            self.least = self.found.iter().map(|f| f.1).fold(f32::MAX, f32::min);
-        }
-    }
-
-    fn finish(mut self) -> Vec<(i64, f32)> {
-        self.found.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
-        self.found.truncate(Self::KEPT);
-        self.found
-    }
 }

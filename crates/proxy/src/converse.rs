@@ -85,7 +85,10 @@ async fn enter(
 ) -> Turn {
     let client = request.dialect();
     let hints = request.hints();
-    let who = identify(&parts.headers, &request, &hints);
+    let mut who = identify(&parts.headers, &request, &hints);
+    if let Some(agent) = pass.agent(&settings) {
+        who.agent = agent.clone();
+    }
     let talk = Conversation::of(&request, hints.previous_response_id.as_deref(), who.chain);
     let now_ms = proxy.deps.clock.now_ms();
     let session = proxy.session_of(&who, &talk, &request).await;

@@ -38,7 +38,10 @@ pub(crate) async fn count_tokens(
         Err(error) => return error_response(client, &ApiError::from(error).into(), HeaderMap::new()),
     };
     let hints = request.hints();
-    let who = identify(&parts.headers, &request, &hints);
+    let mut who = identify(&parts.headers, &request, &hints);
+    if let Some(agent) = pass.agent(settings) {
+        who.agent = agent.clone();
+    }
     let talk = Conversation::of(&request, None, who.chain);
     let session = proxy.sessions.whereabouts(&who, &talk, Instant::now());
     let older = crate::recall::older(proxy, &session, &talk).await;

@@ -2,6 +2,7 @@
 //! Takes a request head and the settings; gives the caller's standing or the refusal, which is shown in the caller's dialect.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, REFERER};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, request::Parts};
@@ -20,6 +21,15 @@ pub(crate) struct Pass {
     pub(crate) bearer_is_ours: bool,
     /// The one in `x-api-key`.
     pub(crate) api_key_is_ours: bool,
+    /// The agent whose own key it showed: its place in `Settings::agent_keys`.
+    pub(crate) agent: Option<usize>,
+}
+
+impl Pass {
+    /// The agent that the key belongs to.
+    pub(crate) fn agent<'s>(&self, settings: &'s Settings) -> Option<&'s Arc<str>> {
+        settings.agent_keys.get(self.agent?).map(|(agent, _)| agent)
+    }
 }
 
 /// Why a request was not let in.
@@ -103,18 +113,25 @@ pub(crate) fn check_type(parts: &Parts, is_providers: bool, settings: &Settings)
 
 /// The key: asked on every route but `/healthz`.
 pub(crate) fn check_caller(parts: &Parts, path_key: Option<&str>, settings: &Settings) -> Result<Pass, Refusal> {
-    let Some(key) = settings.api_key.as_deref() else {
-        return Ok(Pass { bearer_is_ours: false, api_key_is_ours: false });
-    };
+    let main = settings.api_key.as_deref();
+    if main.is_none() && settings.agent_keys.is_empty() {
+        return Ok(Pass { bearer_is_ours: false, api_key_is_ours: false, agent: None });
+    }
     let beside = [parts.headers.get(KEY_HEADER).map(|v| v.as_bytes()), path_key.map(str::as_bytes)];
     let usual = [bearer(&parts.headers), parts.headers.get("x-api-key").map(|v| v.as_bytes())];
-    // No early exit: every credential that came is compared in full.
-    let mut ours = [false; 4];
+    // No early exit: every credential that came is compared in full, with every key.
+    let (mut ours, mut agent) = ([false; 4], None);
     for (found, credential) in ours.iter_mut().zip(beside.iter().chain(&usual)) {
-        *found = credential.is_some_and(|c| bool::from(c.ct_eq(key.as_bytes())));
+        let is = |key: &str| credential.is_some_and(|c| bool::from(c.ct_eq(key.as_bytes())));
+        *found = main.is_some_and(is);
+        for (place, (_, key)) in settings.agent_keys.iter().enumerate() {
+            if is(key) {
+                (*found, agent) = (true, Some(place));
+            }
+        }
     }
-    if ours.contains(&true) {
-        return Ok(Pass { bearer_is_ours: ours[2], api_key_is_ours: ours[3] });
+    if ours.contains(&true) || main.is_none() {
+        return Ok(Pass { bearer_is_ours: ours[2], api_key_is_ours: ours[3], agent });
     }
     let offered = if settings.passthrough { &beside[..] } else { &[beside[0], beside[1], usual[0], usual[1]][..] };
     match (offered.iter().any(Option::is_some), settings.passthrough) {
@@ -339,12 +356,12 @@ mod tests {
         let with = |extra: &[(&str, &str)], path| check_caller(&head("/", &[extra, &[JSON]].concat()), path, &pass);
         assert_eq!(with(&[("authorization", "Bearer sk-ant")], None), Err(Refusal::NoKeyBeside));
         assert_eq!(with(&[("authorization", "Bearer sk-ant")], Some("nope")), Err(Refusal::WrongKey));
-        let theirs = Ok(Pass { bearer_is_ours: false, api_key_is_ours: false });
+        let theirs = Ok(Pass { bearer_is_ours: false, api_key_is_ours: false, agent: None });
         assert_eq!(with(&[("authorization", "Bearer sk-ant")], Some("secret-key")), theirs);
         assert_eq!(with(&[("authorization", "Bearer sk"), ("x-metaclaw-key", "secret-key")], None), theirs);
         assert_eq!(
             with(&[("x-api-key", "secret-key")], None),
-            Ok(Pass { bearer_is_ours: false, api_key_is_ours: true })
+            Ok(Pass { bearer_is_ours: false, api_key_is_ours: true, agent: None })
         );
     }
 
@@ -388,5 +405,28 @@ mod tests {
     fn the_key_can_stand_in_the_base_url(#[case] uri: &str, #[case] key: Option<&str>, #[case] path: &str) {
         let uri: Uri = uri.parse().unwrap();
         assert_eq!(split_path_key(&uri), (key, path));
+    }
+
+    #[test]
+    fn an_agents_own_key_lets_it_in_and_tells_who_it_is() {
+        let keys = vec![("mail".into(), "key-of-mail".to_owned()), ("research".into(), "key-of-research".to_owned())];
+        let known = Settings { agent_keys: keys.clone(), ..settings() };
+        let asked = |headers: &[(&str, &str)], settings: &Settings| {
+            let mut request = Request::builder().uri("/v1/models").header("host", "localhost");
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            check_caller(&parts, None, settings)
+                .map(|pass| (pass.agent(settings).map(|a| a.to_string()), pass.bearer_is_ours))
+        };
+        let research = [("authorization", "Bearer key-of-research")];
+        assert_eq!(asked(&research, &known), Ok((Some("research".into()), true)));
+        assert_eq!(asked(&[("authorization", "Bearer secret-key")], &known), Ok((None, true)));
+        assert_eq!(asked(&[("authorization", "Bearer key-of-nobody")], &known), Err(Refusal::WrongKey));
+        // Without a key that is asked for, who shows one is known all the same, and nobody is turned away.
+        let open = Settings { api_key: None, agent_keys: keys, ..settings() };
+        assert_eq!(asked(&research, &open), Ok((Some("research".into()), true)));
+        assert_eq!(asked(&[("authorization", "Bearer sk-of-the-provider")], &open), Ok((None, false)));
     }
 }

@@ -121,7 +121,7 @@ fn clean_id(id: &str) -> String {
 }
 
 /// Lists of agents are separated by commas and blanks, so a name has neither.
-fn short_name(name: &str) -> String {
+pub(crate) fn short_name(name: &str) -> String {
     let word = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | ':') { c } else { ' ' };
     let name: String = clean_id(&name.to_lowercase()).chars().map(word).collect();
     name.split_whitespace().collect::<Vec<_>>().join("-")

@@ -10,6 +10,7 @@ use store::Addition;
 
 use crate::conversation::TurnKey;
 use crate::knowledge::{Ask, Knowledge, Piece};
+use crate::meaning::Asked;
 use crate::sessions::Place;
 use crate::settings::Settings;
 
@@ -69,6 +70,7 @@ pub(crate) fn question(
         memory_tokens,
         now_ms: asking.now_ms,
         random: asking.random,
+        asked: Asked::default(),
         body: request.bytes().clone(),
         added: match settings.placement {
             Placement::Turn => asking.place.put_back.iter().map(|(_, text)| text.clone()).collect(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use async_trait::async_trait;
 
-use crate::meaning::Meaning;
+use crate::meaning::{Asked, Meaning, SkillsBy};
 use crate::memory_routes::{OwnAnswer, OwnCall};
 
 /// What is known about the user turn that could use some help.
@@ -36,6 +36,8 @@ pub struct Ask {
     pub remembered: bool,
     /// 64 unpredictable bits, for drawing lots.
     pub random: u64,
+    /// What the question means, once somebody has asked.
+    pub asked: Asked,
 }
 
 /// One thing worth adding.
@@ -186,7 +188,7 @@ const HEAD: usize = 1200;
 const TAIL: usize = 800;
 
 /// A long text without its middle, so that a pasted log costs no more than a question.
-fn head_and_tail(text: &str) -> Cow<'_, str> {
+pub(crate) fn head_and_tail(text: &str) -> Cow<'_, str> {
     let after_head = text.char_indices().nth(HEAD).map(|(at, _)| at);
     let tail = text.char_indices().rev().nth(TAIL - 1).map(|(at, _)| at);
     match (after_head, tail) {
@@ -216,18 +218,21 @@ impl SkillKnowledge {
     async fn search(
         &self,
         bank: &skills::Bank,
+        ask: &Ask,
         query: &skills::Query<'_>,
         limits: &skills::Limits,
     ) -> (Vec<skills::Hit>, Option<String>) {
         let meaning = self.meaning.load_full().filter(|_| !query.text.trim().is_empty() && !bank.is_empty());
-        let Some(meaning) = meaning else { return (bank.search(query, limits), None) };
-        match meaning.question(query.text).await {
+        let Some((by, meaning)) = meaning.and_then(|meaning| Some((meaning.skills_by?, meaning))) else {
+            return (bank.search(query, limits), None);
+        };
+        match meaning.question(ask).await {
             Ok(question) => {
                 let meanings = meaning.skills.load();
                 let by = skills::ByMeaning {
-                    question: &question,
+                    question: &question.vector,
                     meanings: &meanings,
-                    words: meaning.words,
+                    words: by == SkillsBy::Both,
                     floor: limits.floor,
                 };
                 (bank.search_by(&by, query, limits), None)
@@ -248,31 +253,25 @@ impl Knowledge for SkillKnowledge {
         let text = head_and_tail(&ask.text);
         let query = skills::Query { text: &text, agent: Some(&ask.agent), disabled: Some(&settings.disabled) };
         let measured = self.library.measured();
-        let (hits, alone) = self.search(&bank, &query, &settings.limits).await;
+        let (hits, alone) = self.search(&bank, ask, &query, &settings.limits).await;
         let piece = |hit: skills::Hit| {
-            let section = skills::section(&hit);
             let share = measured.get(&hit.skill.name).copied().filter(|share| *share > 0.0);
-            // Once it stands in the conversation, a turn cannot do without it, and proves nothing about it.
-            let share = share.filter(|_| !ask.added.iter().any(|text| text.contains(&section)));
-            let trial = Trial {
-                version: skills::hex(hit.skill.content_hash),
-                share,
-                held_out: share.is_some_and(|share| lot(ask.random, &hit.skill.name) < share),
-            };
+            let version = skills::hex(hit.skill.content_hash);
+            let held_out = share.is_some_and(|share| lot(&ask.session, &version) < share);
+            let trial = Trial { version, share, held_out };
             Piece {
                 kind: "skill",
                 group: "",
-                section,
+                section: skills::section(&hit),
                 id: hit.skill.name.clone(),
                 score: hit.score,
-                why: match &alone {
-                    Some(why) => format!("{} (by words alone: {why})", hit.why),
-                    None => hit.why,
-                },
+                why: told(hit.why, alone.as_deref()),
                 trial: Some(trial),
             }
         };
-        hits.into_iter().map(piece).collect()
+        // One that is about to go is given to nobody.
+        let stays = |hit: &skills::Hit| measured.get(&hit.skill.name).is_none_or(|share| *share < 1.0);
+        hits.into_iter().filter(stays).map(piece).collect()
     }
 
     fn generation(&self, agent: &str) -> Option<i64> {
@@ -280,9 +279,19 @@ impl Knowledge for SkillKnowledge {
     }
 }
 
-/// A number from 0 to 1 that the turn's random bits give a skill: each skill of a turn draws a lot of its own.
-fn lot(random: u64, name: &str) -> f32 {
-    let bits = xxhash_rust::xxh3::xxh3_64_with_seed(name.as_bytes(), random) >> 40;
+/// Why something was picked, and why not by meaning though that was wanted.
+pub(crate) fn told(why: String, alone: Option<&str>) -> String {
+    match alone {
+        Some(alone) => format!("{why} (by words alone: {alone})"),
+        None => why,
+    }
+}
+
+/// A number from 0 to 1 that a conversation gives the text of a skill, each for itself. It stays the same as long as the
+/// conversation goes on: what it was given once stands in it.
+fn lot(session: &str, version: &str) -> f32 {
+    let seed = xxhash_rust::xxh3::xxh3_64(session.as_bytes());
+    let bits = xxhash_rust::xxh3::xxh3_64_with_seed(version.as_bytes(), seed) >> 40;
     bits as f32 / (1u32 << 24) as f32
 }
 
@@ -295,8 +304,7 @@ mod tests {
         let turns = 20_000u64;
         let mut both = [0u32; 4];
         for turn in 0..turns {
-            let random = xxhash_rust::xxh3::xxh3_64(&turn.to_le_bytes());
-            let held = ["iso-dates", "short-answers"].map(|name| lot(random, name) < 0.2);
+            let held = ["iso-dates", "short-answers"].map(|name| lot(&format!("s-{turn}"), name) < 0.2);
             both[usize::from(held[0]) + 2 * usize::from(held[1])] += 1;
         }
         let share = |n: u32| f64::from(n) / turns as f64;

@@ -49,7 +49,7 @@ pub use gate::KEY_HEADER;
 pub use http_model::{BadUpstream, HttpModel, Patience, http_client, route};
 pub use inject::placement_of;
 pub use knowledge::{Ask, Knowledge, NoKnowledge, Piece, SkillKnowledge, SkillSettings, Sources, Trial};
-pub use meaning::Meaning;
+pub use meaning::{Meaning, SkillsBy};
 pub use memories::{MemoryKnowledge, MemorySettings};
 pub use memory_routes::{OwnAnswer, OwnCall};
 pub use model::{BodyError, Call, Endpoint, Model, ModelError, Reply, ReplyBody, Route, Upstream};

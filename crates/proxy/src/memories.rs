@@ -4,14 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use async_trait::async_trait;
-use config::Config;
-use memory::{Known, Memory, Recalled};
+use config::{Config, MemoryRetrieval};
+use memory::{Known, Meant, Memory, Recalled};
 use store::{MemoryTurn, TurnId};
 use tokio::sync::{Notify, Semaphore};
 
-use crate::knowledge::{Ask, Knowledge, Piece};
+use crate::knowledge::{Ask, Knowledge, Piece, told};
+use crate::meaning::Meaning;
 use crate::memory_routes::{self, OwnAnswer, OwnCall};
 
 /// How long a request waits for memory, …
@@ -46,6 +47,7 @@ impl MemorySettings {
             scope: of.scope.clone(),
             max_units: usize::try_from(of.max_injected_units).unwrap_or(usize::MAX),
             max_tokens: of.max_injected_tokens,
+            words: of.retrieval_mode != MemoryRetrieval::Embedding,
             zone,
             ..memory.settings().clone()
         };
@@ -68,14 +70,23 @@ impl MemorySettings {
 /// Long-term memory as knowledge.
 pub struct MemoryKnowledge {
     settings: Arc<ArcSwap<MemorySettings>>,
+    meaning: Arc<ArcSwapOption<Meaning>>,
     changed: Arc<Notify>,
     searches: Arc<Semaphore>,
 }
 
 impl MemoryKnowledge {
-    /// Memory under live settings; `changed` is told when a client has changed it.
-    pub fn new(settings: Arc<ArcSwap<MemorySettings>>, changed: Arc<Notify>) -> Self {
-        Self { settings, changed, searches: Arc::new(Semaphore::new(SEARCHES)) }
+    /// Memory under live settings, by meaning while there is one for it; `changed` is told when a client has changed it.
+    pub fn new(
+        settings: Arc<ArcSwap<MemorySettings>>,
+        meaning: Arc<ArcSwapOption<Meaning>>,
+        changed: Arc<Notify>,
+    ) -> Self {
+        Self { settings, meaning, changed, searches: Arc::new(Semaphore::new(SEARCHES)) }
+    }
+
+    fn meaning(&self) -> Option<Arc<Meaning>> {
+        self.meaning.load_full().filter(|meaning| meaning.memories)
     }
 }
 
@@ -85,20 +96,32 @@ struct Question {
     scope: String,
     session: Arc<str>,
     now_ms: i64,
+    meant: Option<Meant>,
     prompt: Prompt,
 }
 
 impl Question {
-    fn with<T>(&self, ask: impl FnOnce(&memory::Ask<'_>) -> T) -> T {
-        let known = |memory: &Recalled| self.prompt.has(memory);
-        ask(&memory::Ask {
+    fn ask<'a>(&'a self, known: Known<'a>) -> memory::Ask<'a> {
+        memory::Ask {
             text: &self.text,
             scope: &self.scope,
             session: &self.session,
             now_ms: self.now_ms,
-            known: Some(Known(&known)),
+            meant: self.meant.as_ref(),
+            known: Some(known),
             ..memory::Ask::default()
-        })
+        }
+    }
+
+    /// What memory says at once, where it can.
+    fn at_once(&self, memory: &Memory) -> Option<Vec<Recalled>> {
+        let known = |memory: &Recalled| self.prompt.has(memory);
+        memory.recall_now(&self.ask(Known(&known)))
+    }
+
+    async fn search(&self, memory: &Memory) -> memory::Result<Vec<Recalled>> {
+        let known = |memory: &Recalled| self.prompt.has(memory);
+        memory.recall(&self.ask(Known(&known))).await
     }
 }
 
@@ -158,16 +181,29 @@ impl Knowledge for MemoryKnowledge {
         if !settings.recalls() || ask.remembered {
             return Vec::new();
         }
+        let (meant, alone) = match self.meaning() {
+            Some(meaning) if !settings.memory.is_empty() => match meaning.question(ask).await {
+                Ok(meant) => (Some(meant), None),
+                Err(why) => (None, Some(why)),
+            },
+            _ => (None, None),
+        };
         let question = Question {
+            meant,
             text: telling(&ask.text),
             scope: memory::scope_of(&ask.scope, &settings.memory.settings().scope),
             session: ask.session.clone(),
             now_ms: ask.now_ms,
             prompt: Prompt { body: ask.body.clone(), added: ask.added.clone() },
         };
-        let found = match question.with(|ask| settings.memory.recall_now(ask)) {
+        let found = match question.at_once(&settings.memory) {
             Some(found) => found,
-            None => in_time(settings.memory.clone(), question, self.searches.clone()).await,
+            None => {
+                let memory = settings.memory.clone();
+                let patience = if memory.is_loading() { LOADING } else { PATIENCE };
+                let search = async move { question.search(&memory).await };
+                in_time(search, patience, &ask.session, self.searches.clone()).await
+            }
         };
         let piece = |memory: Recalled| Piece {
             kind: "memory",
@@ -175,7 +211,7 @@ impl Knowledge for MemoryKnowledge {
             group: memory::LEAD,
             section: memory.line,
             score: memory.score,
-            why: memory.why,
+            why: told(memory.why, alone.as_deref()),
             trial: None,
         };
         found.into_iter().map(piece).collect()
@@ -198,7 +234,7 @@ impl Knowledge for MemoryKnowledge {
             return None;
         }
         let settings = self.settings.load_full();
-        let answer = memory_routes::serve(&settings, call).await;
+        let answer = memory_routes::serve(&settings, self.meaning(), call).await;
         if answer.changed {
             self.changed.notify_one();
         }
@@ -212,27 +248,17 @@ impl Knowledge for MemoryKnowledge {
 }
 
 /// What memory finds within the time a request may wait; nothing if it takes longer.
-async fn in_time(memory: Memory, question: Question, searches: Arc<Semaphore>) -> Vec<Recalled> {
-    let session = question.session.clone();
-    let patience = if memory.is_loading() { LOADING } else { PATIENCE };
+async fn in_time<F>(search: F, patience: Duration, session: &str, searches: Arc<Semaphore>) -> Vec<Recalled>
+where
+    F: Future<Output = memory::Result<Vec<Recalled>>> + Send + 'static,
+{
     let runtime = tokio::runtime::Handle::current();
     let search = async move {
         // Held until the search is over, whether anybody still waits for it or not.
         let turn = searches.acquire_owned().await;
         let work = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            runtime.block_on(async {
-                let known = |memory: &Recalled| question.prompt.has(memory);
-                let ask = memory::Ask {
-                    text: &question.text,
-                    scope: &question.scope,
-                    session: &question.session,
-                    now_ms: question.now_ms,
-                    known: Some(Known(&known)),
-                    ..memory::Ask::default()
-                };
-                memory.recall(&ask).await
-            })
+            runtime.block_on(search)
         });
         work.await
     };
@@ -265,43 +291,23 @@ mod tests {
         assert_eq!(written("😀"), ["😀", "\\ud83d\\ude00"]);
     }
 
-    /// A search that takes for ever.
-    #[derive(Default)]
-    struct Slow {
-        begun: std::sync::atomic::AtomicUsize,
-        go: Notify,
-    }
-
-    #[async_trait]
-    impl memory::Nearest for Slow {
-        async fn nearest(&self, _: &str, _: &str, _: usize) -> Vec<(i64, f32)> {
-            self.begun.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-            self.go.notified().await;
-            Vec::new()
-        }
-    }
-
     #[tokio::test]
     async fn searches_that_take_too_long_do_not_pile_up() {
-        let folder = tempfile::tempdir().unwrap();
-        let tracker = tokio_util::task::TaskTracker::new();
-        let cancel = tokio_util::sync::CancellationToken::new();
-        let path = folder.path().join("metaclaw.db");
-        let store = store::Store::open(&path, store::Options::default(), &tracker, cancel).await.unwrap();
-        let slow = Arc::new(Slow::default());
-        let memory = Memory::open(store, memory::Settings::default()).with_nearest(slow.clone());
-        let mut config = Config::default();
-        config.memory.enabled = true;
-        let settings = MemorySettings::from_config(&config, &memory, jiff::tz::TimeZone::UTC);
-        let knowledge = MemoryKnowledge::new(Arc::new(ArcSwap::from_pointee(settings)), Arc::default());
-        let ask = Ask { text: "where is the boat?".to_owned(), ..Ask::default() };
+        let (begun, go) = (Arc::new(std::sync::atomic::AtomicUsize::new(0)), Arc::new(Notify::new()));
+        let searches = Arc::new(Semaphore::new(SEARCHES));
         for _ in 0..SEARCHES + 3 {
-            assert!(knowledge.recall(&ask).await.is_empty());
+            let (begun, go) = (begun.clone(), go.clone());
+            let search = async move {
+                begun.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                go.notified().await;
+                Ok(Vec::new())
+            };
+            assert!(in_time(search, Duration::from_millis(50), "s", searches.clone()).await.is_empty());
         }
-        assert_eq!(slow.begun.load(std::sync::atomic::Ordering::SeqCst), SEARCHES);
+        assert_eq!(begun.load(std::sync::atomic::Ordering::SeqCst), SEARCHES);
         // When they are over, others may search.
-        slow.go.notify_waiters();
-        let freed = knowledge.searches.acquire_many(SEARCHES as u32).await.unwrap();
+        go.notify_waiters();
+        let freed = searches.acquire_many(SEARCHES as u32).await.unwrap();
         drop(freed);
     }
 

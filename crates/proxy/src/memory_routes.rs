@@ -2,6 +2,7 @@
 //! behind its key; everything else about memory is on the control API.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use axum::http::Method;
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use store::{Fact, MemoryFigures};
 
+use crate::meaning::Meaning;
 use crate::memories::MemorySettings;
 
 /// A request on one of MetaClaw's own routes.
@@ -41,11 +43,11 @@ pub struct OwnAnswer {
 type Answer = Result<Value, OwnAnswer>;
 
 /// Answers a memory route.
-pub(crate) async fn serve(settings: &MemorySettings, call: &OwnCall) -> OwnAnswer {
+pub(crate) async fn serve(settings: &MemorySettings, meaning: Option<Arc<Meaning>>, call: &OwnCall) -> OwnAnswer {
     if !settings.enabled {
         return refuse(503, "memory not enabled");
     }
-    let routes = Routes { settings, memory: &settings.memory, call };
+    let routes = Routes { settings, meaning, memory: &settings.memory, call };
     let path = call.path.strip_prefix("/memory").unwrap_or_default().trim_end_matches('/');
     let get = call.method == Method::GET || call.method == Method::HEAD;
     let post = call.method == Method::POST;
@@ -91,6 +93,7 @@ fn failed(error: memory::Error) -> OwnAnswer {
 
 struct Routes<'a> {
     settings: &'a MemorySettings,
+    meaning: Option<Arc<Meaning>>,
     memory: &'a Memory,
     call: &'a OwnCall,
 }
@@ -137,6 +140,15 @@ impl Routes<'_> {
         serde_json::from_slice(&self.call.body).map_err(|error| refuse(422, &format!("the body does not fit: {error}")))
     }
 
+    /// How memories are found now.
+    fn found_by(&self) -> &'static str {
+        match (&self.meaning, self.memory.settings().words) {
+            (None, _) => "keyword",
+            (Some(_), true) => "hybrid",
+            (Some(_), false) => "embedding",
+        }
+    }
+
     async fn figures(&self, scope: &str) -> Result<MemoryFigures, OwnAnswer> {
         self.memory.figures(Some(scope)).await.map_err(failed)
     }
@@ -150,9 +162,14 @@ impl Routes<'_> {
         let text = self.call.query.get("q").map_or("", String::as_str);
         let limit = self.call.query.get("limit").and_then(|n| n.parse::<usize>().ok()).unwrap_or(20).clamp(1, 200);
         let scope = self.scope();
+        let meant = match &self.meaning {
+            Some(meaning) => meaning.by_hand(text).await.ok(),
+            None => None,
+        };
         let ask = Ask {
             text,
             scope: &scope,
+            meant: meant.as_ref(),
             now_ms: self.call.now_ms,
             budget_tokens: u32::MAX,
             limit,
@@ -236,9 +253,9 @@ impl Routes<'_> {
         let size = std::fs::metadata(self.memory.path()).map_or(0, |meta| meta.len());
         Ok(json!({
             "schema_version": 6, "scope_count": scopes.len(), "scopes": scopes, "total_active_memories": active,
-            "embedder": null,
+            "embedder": self.meaning.as_ref().map(|meaning| meaning.embedder.name()),
             "policy": {
-                "retrieval_mode": "keyword", "max_injected_units": settings.max_units,
+                "retrieval_mode": self.found_by(), "max_injected_units": settings.max_units,
                 "max_injected_tokens": settings.max_tokens,
             },
             "db": {"path": self.memory.path(), "bytes": size}, "integrity": {"ok": true},

@@ -1,6 +1,7 @@
 //! The part of the configuration that the agent port needs, ready to use. Made from `config::Config` by the engine at
 //! start and at every change, and swapped whole: a request sees one consistent set from its first to its last byte.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use config::{AuthMethod, Config, Placement};
@@ -10,6 +11,8 @@ use config::{AuthMethod, Config, Placement};
 pub struct Settings {
     /// The key agents must show; `None` = any credential is fine.
     pub api_key: Option<String>,
+    /// Keys of single agents, by their names; good where `api_key` is asked for, and for telling who it is anywhere.
+    pub agent_keys: Vec<(Arc<str>, String)>,
     /// Host names served beside the loopback ones, with or without port.
     pub allowed_hosts: Vec<String>,
     /// Web origins served beside loopback ones, as the browser sends them.
@@ -38,6 +41,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             api_key: None,
+            agent_keys: Vec::new(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             open_to_network: false,
@@ -60,6 +64,10 @@ impl Settings {
         let seconds = |n: u32| (n > 0).then(|| Duration::from_secs(n.into()));
         Self {
             api_key: Some(proxy.api_key.expose().to_owned()).filter(|key| !key.is_empty()),
+            agent_keys: (proxy.agent_keys.iter())
+                .filter(|(_, key)| key.is_configured())
+                .map(|(agent, key)| (crate::identify::short_name(agent).into(), key.expose().to_owned()))
+                .collect(),
             allowed_hosts: proxy.allowed_hosts.clone(),
             allowed_origins: proxy.allowed_origins.clone(),
             open_to_network: !config.listen().addr.ip().is_loopback(),

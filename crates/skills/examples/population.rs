@@ -12,6 +12,8 @@ use sim::{Fate, KINDS, live, share};
 
 const SKILLS: u64 = 1_000;
 const TURNS: u32 = 2_000;
+/// Turns of a conversation that a skill fits, on average.
+const LONG: u32 = 3;
 const LEFT: f64 = 56.0;
 const TOP: f64 = 76.0;
 const WIDE: f64 = 300.0;
@@ -23,14 +25,14 @@ fn main() {
     let all: Vec<Vec<Fate>> = KINDS
         .iter()
         .enumerate()
-        .map(|(at, kind)| (0..SKILLS).map(|seed| live(*kind, 1_000_003 * seed + at as u64, TURNS)).collect())
+        .map(|(at, kind)| (0..SKILLS).map(|seed| live(*kind, LONG, 1_000_003 * seed + at as u64, TURNS)).collect())
         .collect();
     let panels = [("promoted", vec![Verdict::Helps]), ("retired", vec![Verdict::Harms, Verdict::NoUse])];
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#222\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
          <text x=\"{LEFT}\" y=\"26\" font-size=\"15\" font-weight=\"bold\">What becomes of skills with a known effect</text>\n\
-         <text x=\"{LEFT}\" y=\"46\">{SKILLS} simulated skills of each kind; every fifth turn without the skill; looked at after every turn</text>\n",
+         <text x=\"{LEFT}\" y=\"46\">{SKILLS} simulated skills of each kind; conversations of {LONG} turns, every fifth without the skill; looked at after every turn</text>\n",
         LEFT + 2.0 * WIDE + GAP + 20.0,
         TOP + HIGH + 130.0,
     );

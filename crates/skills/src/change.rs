@@ -140,6 +140,19 @@ impl Library {
         Ok(trashed)
     }
 
+    /// The same for the text with this hash only.
+    pub fn remove_text(&self, name: &str, text: u128, now_ms: i64) -> Result<(), Error> {
+        let skill = self.find(name)?;
+        let _lock = lock(self.dir()).map_err(io("locking", self.dir()))?;
+        let there = fs::read(&skill.path).map_err(io("reading", &skill.path))?;
+        if xxhash_rust::xxh3::xxh3_128(&there) != text {
+            return Err(Error::Changed { name: name.to_owned(), path: skill.path.clone() });
+        }
+        self.to_trash(&skill, now_ms)?;
+        self.reload();
+        Ok(())
+    }
+
     /// Brings a removed or replaced skill back to where it was. With `replace`, what is there now goes to the trash.
     pub fn restore(&self, id: &str, replace: bool, now_ms: i64) -> Result<Arc<Skill>, Error> {
         let found = self.trash()?.into_iter().find(|t| t.id == id);
@@ -362,8 +375,10 @@ pub fn validate(path: &Path) -> Vec<Problem> {
         let whole = fs::canonicalize(&file).unwrap_or_else(|_| file.clone());
         match disk::read_capped(&file) {
             Ok(bytes) => {
-                problems
-                    .extend(parse(&whole, &bytes).problems.into_iter().map(|p| Problem { file: file.clone(), ..p }));
+                let parsed = parse(&whole, &bytes);
+                let lints = parsed.skill.map(|skill| crate::lint::lint(&skill, &crate::lint::Against::default()));
+                problems.extend(parsed.problems.into_iter().map(|p| Problem { file: file.clone(), ..p }));
+                problems.extend(lints.into_iter().flatten().map(|lint| lint.problem(&file)));
             }
             Err(error) => {
                 problems.push(Problem::error(&file, format!("cannot be read: {error}"), "check its permissions"));
@@ -474,6 +489,9 @@ fn copy_folder(from: &Path, to: &Path, depth: usize, left: &mut Allowance) -> Re
         if kind.is_dir() {
             copy_folder(&path, &to.join(&name), depth + 1, left)?;
             continue;
+        }
+        if !kind.is_file() {
+            return Err(refused(&path, "it is neither a file nor a folder; take it out".into()));
         }
         let bytes = entry.metadata().map_err(io("reading", &path))?.len();
         if left.files == 0 || bytes > left.bytes {

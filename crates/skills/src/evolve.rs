@@ -7,8 +7,10 @@ mod reply;
 mod source;
 
 pub use edits::{Edit, revised};
+pub(crate) use prompt::part;
 pub use prompt::{PROMPT_TOKENS, repair};
-pub use reply::{Learned, Misread, read};
+pub(crate) use reply::without_thinking;
+pub use reply::{Learned, Misread, read, schema};
 pub use source::{Source, source};
 
 use crate::signals::{Reaction, is_wish};

@@ -20,6 +20,7 @@ mod parse;
 mod problem;
 pub mod proof;
 mod render;
+pub mod replay;
 pub mod signals;
 mod skill;
 mod watch;

@@ -135,6 +135,14 @@ impl Library {
         crate::change::copy_whole(folder, &held)
     }
 
+    /// A folder that was kept aside is not wanted.
+    pub(crate) fn let_go_of(&self, hash: &str) -> Result<(), Error> {
+        match fs::remove_dir_all(self.held(hash)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("removing", &self.held(hash))(error)),
+            _ => Ok(()),
+        }
+    }
+
     /// Keeps it under another text of its SKILL.md.
     pub(crate) fn hold_as(&self, before: &str, after: &str) -> Result<(), Error> {
         let (from, to) = (self.held(before), self.held(after));

@@ -1,9 +1,14 @@
 //! Hits → the text that goes into the agent's context. Whole skills only, within a token budget; nothing in a skill
 //! can close or fake the block that the proxy puts around the text.
 
+use std::borrow::Cow;
+
 use text::escape;
 
 use crate::bank::Hit;
+
+/// How the headings begin that stand over what is added.
+pub(crate) const FRAMES: [&str; 2] = ["skill:", "relevant long-term memory"];
 
 /// A skill that is in the text.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -44,7 +49,29 @@ pub struct Block {
 pub fn section(hit: &Hit) -> String {
     let skill = &hit.skill;
     let description = skill.description.split_whitespace().collect::<Vec<_>>().join(" ");
-    escape(&format!("## Skill: {}\n{description}\n\n{}", skill.name, skill.body)).into_owned()
+    let body = without_frames(&skill.body);
+    escape(&format!("## Skill: {}\n{description}\n\n{body}", skill.name)).into_owned()
+}
+
+/// A body whose headings cannot pass for another skill, or for memories.
+fn without_frames(body: &str) -> Cow<'_, str> {
+    let fakes = |line: &str| {
+        let title = line.trim_start().trim_start_matches('#');
+        title.len() < line.trim_start().len() && FRAMES.iter().any(|frame| is_frame(title, frame))
+    };
+    if !body.lines().any(fakes) {
+        return body.into();
+    }
+    let plain = |line: &str| match fakes(line) {
+        true => line.trim_start().trim_start_matches('#').trim_start().to_owned(),
+        false => line.to_owned(),
+    };
+    body.lines().map(plain).collect::<Vec<_>>().join("\n").into()
+}
+
+fn is_frame(title: &str, frame: &str) -> bool {
+    let title = text::fold(&text::visible(title)).trim_start().to_owned();
+    title.starts_with(frame)
 }
 
 /// Renders hits in order until the budget (in tokens, as `estimate` counts) is used up. A skill that does not fit is

@@ -11,6 +11,7 @@ mod decide;
 mod keep;
 mod learn;
 mod observe;
+mod replay;
 mod share;
 mod weigh;
 
@@ -39,13 +40,15 @@ pub struct Rules {
     pub most_new: usize,
     /// Every proposal waits for a person.
     pub review: bool,
+    /// Past turns in which a judge compares answers before a skill is promoted; 0 = no judge is asked.
+    pub replay_turns: u32,
     /// In which times are written to the old history file.
     pub zone: TimeZone,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { control_share: 0.2, most_active: 50, most_new: 3, review: false, zone: TimeZone::UTC }
+        Self { control_share: 0.2, most_active: 50, most_new: 3, review: false, replay_turns: 0, zone: TimeZone::UTC }
     }
 }
 

@@ -10,8 +10,29 @@ use sim::{Fate, KINDS, live, share};
 const SKILLS: u64 = 300;
 const TURNS: u32 = 1_000;
 
+/// Turns of a conversation that a skill fits, on average.
+const LONG: [u32; 3] = [1, 3, 10];
+
+fn fates_in(kind: usize, long: u32, skills: u64) -> Vec<Fate> {
+    (0..skills).map(|seed| live(KINDS[kind], long, seed * 31 + kind as u64, TURNS)).collect()
+}
+
 fn fates(kind: usize, skills: u64) -> Vec<Fate> {
-    (0..skills).map(|seed| live(KINDS[kind], seed * 31 + kind as u64, TURNS)).collect()
+    fates_in(kind, 1, skills)
+}
+
+#[test]
+fn long_conversations_make_proof_slower_but_no_less_sound() {
+    for long in LONG {
+        let of = |kind, verdict| share(&fates_in(kind, long, 200), verdict, TURNS);
+        let (very, good, none) = (of(0, Verdict::Helps), of(1, Verdict::Helps), of(2, Verdict::Helps));
+        let harmful = of(3, Verdict::Harms) + of(3, Verdict::NoUse);
+        let very_harmful = of(4, Verdict::Harms) + of(4, Verdict::NoUse);
+        println!("{long} turns: promoted {very} {good} {none}, harmful {harmful} {very_harmful}");
+        assert!(very > 0.9 && good > 0.6 && very_harmful > 0.9 && harmful > 0.5, "{long} turns a conversation");
+        assert!(none <= 0.07, "{long} turns a conversation: {none}");
+        assert!(of(3, Verdict::Helps) < 0.02, "{long} turns a conversation");
+    }
 }
 
 #[test]
@@ -37,9 +58,10 @@ fn harmful_skills_are_retired_and_none_of_them_is_promoted() {
 
 #[test]
 fn of_skills_that_do_nothing_at_most_one_in_twenty_is_promoted() {
-    let fates = fates(2, 1_000);
-    let promoted = share(&fates, Verdict::Helps, TURNS);
-    assert!(promoted <= 0.05, "{promoted}");
+    for long in LONG {
+        let promoted = share(&fates_in(2, long, 1_000), Verdict::Helps, TURNS);
+        assert!(promoted <= 0.05, "{long} turns a conversation: {promoted}");
+    }
 }
 
 #[test]

@@ -470,7 +470,7 @@ async fn left_waiting(room: &Room) -> (i64, String) {
     let candidate = &candidates[0];
     let version = store::NewSkillVersion {
         name: candidate.skill.name.clone(),
-        hash: metaclaw_skills::hex(candidate.skill.content_hash),
+        hash: hex(candidate.skill.content_hash),
         text: candidate.text.clone(),
         origin: "evolved".into(),
         source: "user".into(),
@@ -511,6 +511,55 @@ async fn a_crash_before_or_after_the_file_is_written_leaves_a_skill_that_is_meas
 }
 
 #[tokio::test]
+async fn of_two_decisions_at_once_one_counts() {
+    for _ in 0..8 {
+        let room = Room::new().await;
+        let answer = planted(&room).await;
+        let id = room.learn("s", &answer).await.waiting[0];
+        let (taken, rejected) = tokio::join!(room.workshop.take(id, None, NOW), room.workshop.reject(id, NOW));
+        assert!(taken.is_ok() != rejected.is_ok(), "{taken:?} {rejected:?}");
+        let state = room.store.skill_proposal(id).await.unwrap().unwrap().state;
+        assert_eq!(state, if taken.is_ok() { "taken" } else { "rejected" });
+        assert_eq!(room.file("invoice-rules").exists(), taken.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn a_skill_whose_file_cannot_go_is_given_to_nobody_and_the_rest_goes_on() {
+    let room = Room::new().await;
+    room.talk("s").await;
+    room.learn("s", &good()).await;
+    // Nothing can be moved to the trash.
+    let trash = room.dir.path().join("skills/.metaclaw/trash");
+    let _ = std::fs::remove_dir_all(&trash);
+    std::fs::write(&trash, "in the way").unwrap();
+    let done = room.workshop.revert("iso-dates", None, false, NOW).await.unwrap();
+    assert_eq!(done.moved[0].state, "retired");
+    assert!(room.file("iso-dates").exists());
+    assert_eq!(room.library.measured().get("iso-dates"), Some(&1.0), "held out of every turn");
+    assert!(room.workshop.sync(NOW, true).await.is_ok());
+    std::fs::remove_file(&trash).unwrap();
+    room.workshop.sync(NOW, true).await.unwrap();
+    assert!(!room.file("iso-dates").exists());
+    assert_eq!(room.state("iso-dates").await.as_deref(), Some("retired"));
+}
+
+#[tokio::test]
+async fn taking_back_what_is_out_of_use_already_brings_nothing_back() {
+    let room = Room::new().await;
+    room.talk("s").await;
+    room.learn("s", &good()).await;
+    room.workshop.revert("iso-dates", None, false, NOW).await.unwrap();
+    let again = room.workshop.revert("iso-dates", None, true, NOW).await.unwrap();
+    assert_eq!(again.moved, []);
+    assert!(!room.file("iso-dates").exists());
+    let version = room.store.skill_versions("iso-dates").await.unwrap()[0].id;
+    room.workshop.revert("iso-dates", Some(version), false, NOW).await.unwrap();
+    let state = room.store.skill_states().await.unwrap().remove(0);
+    assert_eq!((state.state.as_str(), state.agent.as_str()), ("trial", "mail"), "it stays the agent's");
+}
+
+#[tokio::test]
 async fn a_crash_while_a_skill_goes_does_not_bring_it_back() {
     let room = Room::new().await;
     room.talk("s").await;
@@ -536,8 +585,10 @@ async fn a_file_that_was_changed_meanwhile_is_not_written_over() {
     let found = room.found(&lesson, &revise).await;
     // The library has not seen it yet.
     std::fs::write(room.file("iso-dates"), "---\nname: iso-dates\n half of what I am wr").unwrap();
-    let done = room.workshop.consider(&lesson, Trigger::Hand, "m", &revise, found, NOW).await;
-    assert!(matches!(done, Err(Error::Outdated { .. })), "{done:?}");
+    let done = room.workshop.consider(&lesson, Trigger::Hand, "m", &revise, found, NOW).await.unwrap();
+    assert_eq!((done.waiting.len(), done.moved.len()), (1, 0), "{done:?}");
+    let proposal = room.store.skill_proposal(done.waiting[0]).await.unwrap().unwrap();
+    assert_eq!((proposal.state.as_str(), proposal.hold.as_deref()), ("waiting", Some("suggestion")));
     assert!(std::fs::read_to_string(room.file("iso-dates")).unwrap().ends_with("half of what I am wr"));
 }
 

@@ -68,6 +68,20 @@ impl Store {
         .await
     }
 
+    /// Frees all leases of this name: those of a process that is gone, where nobody else can have any.
+    pub async fn free_leases(&self, name: &'static str) -> Result<()> {
+        self.write(move |conn, _| {
+            Box::pin(async move {
+                sqlx::query("UPDATE leases SET until = 0 WHERE name = ? AND until > 0")
+                    .bind(name)
+                    .execute(conn)
+                    .await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
     /// Gives a lease back; false if it was no longer held. The fence is kept, so that it never repeats.
     pub async fn release_lease(&self, lease: &Lease) -> Result<bool> {
         let lease = lease.clone();

@@ -27,14 +27,14 @@ pub use error::{Error, Result};
 pub use event::{Event, NewEvent};
 pub use lease::Lease;
 pub use memory::{
-    Absorbed, CHUNK, Fact, FactFilter, FactPatch, FactWords, Forget, Forgotten, Legacy, MemoryFigures, MemoryTurn,
-    NewFact, NewWindow, NewWindows, Posting, PostingRow, ScopeInfo, ScopeOf, TailWindow, Unheard, Window, WindowFilter,
-    decode, encode, read_legacy,
+    Absorbed, CHUNK, Fact, FactFilter, FactPatch, FactWords, Forget, Forgotten, Legacy, MemoryFigures, MemoryMeaning,
+    MemoryTurn, NewFact, NewWindow, NewWindows, Posting, PostingRow, ScopeInfo, ScopeOf, TailWindow, Unheard, Unmeant,
+    Window, WindowFilter, WindowVector, decode, encode, read_legacy,
 };
 pub use session::{EndReason, Session, SessionFilter, StateMatch};
 pub use skills::{
-    DueSession, Exposed, Generation, NewSkillTurn, NewSkillVersion, Observation, PendingTurn, SkillEvolution,
-    SkillOutcome, SkillProposal, SkillRow, SkillState, SkillVersion, TurnRow,
+    DueSession, Exposed, Generation, HeldOut, NewSkillTurn, NewSkillVersion, Observation, PendingTurn, ReplayedTurn,
+    SkillEvolution, SkillOutcome, SkillProposal, SkillReplay, SkillRow, SkillState, SkillVersion, TurnRow,
 };
 pub use store::{Kept, Options, Store};
 pub use turn::{

@@ -12,6 +12,7 @@ mod live;
 mod postings;
 mod scrub;
 mod search;
+mod vectors;
 
 pub use absorb::{Absorbed, MemoryTurn, NewWindow};
 pub use browse::WindowFilter;
@@ -23,6 +24,7 @@ pub use legacy::{Legacy, read_legacy};
 pub use live::{MemoryFigures, NewWindows};
 pub use postings::{CHUNK, Posting, decode, encode};
 pub use search::{PostingRow, ScopeInfo, TailWindow, Window};
+pub use vectors::{MemoryMeaning, Unmeant, WindowVector};
 
 use sqlx::{SqliteConnection, SqlitePool};
 

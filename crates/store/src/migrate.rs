@@ -18,6 +18,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0004_answer_ids.sql"),
     include_str!("../migrations/0005_memory_heard.sql"),
     include_str!("../migrations/0006_skill_learning.sql"),
+    include_str!("../migrations/0007_skill_replays.sql"),
+    include_str!("../migrations/0008_memory_vectors.sql"),
 ];
 
 /// The schema version of this build.

@@ -1055,7 +1055,7 @@ export interface components {
             /** @description Why it was picked. */
             why: string;
         };
-        /** @description Whether skills are found by meaning. */
+        /** @description Whether skills, or memories, are found by meaning. */
         ByMeaning: {
             /**
              * Format: int64
@@ -1073,12 +1073,12 @@ export interface components {
             on: boolean;
             /**
              * Format: int32
-             * @description Skills that have theirs, …
+             * @description Skills, or passages and facts, that have theirs, …
              */
             ready: number;
-            /** @description Why skills are found by their words though it is wanted. */
+            /** @description Why they are found by their words though it is wanted. */
             reason?: string | null;
-            /** @description The settings want it (`skills.retrieval_mode`). */
+            /** @description The settings want it (`skills.retrieval_mode`, `memory.retrieval_mode`). */
             wanted: boolean;
         };
         /** @description One changed place. */
@@ -1392,6 +1392,10 @@ export interface components {
         };
         /** @description Whether skills are learned from conversations. */
         LearningState: {
+            /** @description The judge that compares answers before a learned skill counts as proven; absent = none is asked. */
+            judge?: string | null;
+            /** @description Why it is not asked at the moment. */
+            judge_reason?: string | null;
             /** @description The model that is asked. */
             model?: string | null;
             /** @description It is done. */
@@ -2039,6 +2043,16 @@ export interface components {
             /** @description Id of the preset. */
             provider?: string | null;
         };
+        /** @description One turn that was answered again. */
+        ReplayedTurn: {
+            /**
+             * Format: int64
+             * @description Its first row in the journal.
+             */
+            turn: number;
+            /** @description `better`, `worse` or `same`. */
+            verdict: string;
+        };
         /** @description What the built-in model is doing. */
         RunningModel: {
             /** @description The file in memory. */
@@ -2270,6 +2284,16 @@ export interface components {
              */
             control_wins: number;
             /**
+             * Format: int32
+             * @description Of all uses, those for which a lot was drawn: only these are compared with turns without it.
+             */
+            drawn: number;
+            /**
+             * Format: int32
+             * @description Of them, the good ones.
+             */
+            drawn_wins: number;
+            /**
              * Format: double
              * @description The difference it makes to the share of good turns, −1 to 1; absent until there are turns on both sides.
              */
@@ -2301,6 +2325,8 @@ export interface components {
             low?: number | null;
             /** @description Its name. */
             name: string;
+            /** @description What a judge said of answers with it and without it, newest first. Only where one skill is asked for. */
+            replays?: components["schemas"]["SkillReplay"][];
             /**
              * Format: int64
              * @description Estimated tokens it has cost.
@@ -2308,7 +2334,7 @@ export interface components {
             tokens: number;
             /**
              * Format: int32
-             * @description Turns that had it.
+             * @description Turns that had it, those included that were given it without a lot being drawn.
              */
             uses: number;
             /** @description `open`, `helps`, `harms` or `no_use`. */
@@ -2446,6 +2472,38 @@ export interface components {
              */
             tokens: number;
         };
+        /** @description Past turns that had to do without a skill, answered again with it and without it, and a judge's word on the answers. */
+        SkillReplay: {
+            /**
+             * Format: int64
+             * @description When, ms since 1970.
+             */
+            at_ms: number;
+            /**
+             * Format: int32
+             * @description Turns whose answer with it was liked better, whichever was shown first.
+             */
+            better: number;
+            /** @description The judge. */
+            model: string;
+            /**
+             * Format: int32
+             * @description Turns in which neither was.
+             */
+            same: number;
+            /**
+             * Format: int64
+             * @description Estimated tokens, of questions and answers.
+             */
+            tokens: number;
+            /** @description The turns. */
+            turns: components["schemas"]["ReplayedTurn"][];
+            /**
+             * Format: int32
+             * @description Turns whose answer without it was.
+             */
+            worse: number;
+        };
         /** @description What to bring back. */
         SkillRevert: {
             /** @description Also take back what was learned from it. */
@@ -2523,6 +2581,8 @@ export interface components {
             listen_note?: string | null;
             /** @description The log file. */
             log?: string | null;
+            /** @description Whether memories are found by meaning. */
+            memory_by_meaning?: components["schemas"]["ByMeaning"];
             /** @description What is missing for that. */
             missing?: string | null;
             /** @description `auto`, `rl` or `skills_only`, as this run has it. */

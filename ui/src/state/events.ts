@@ -56,6 +56,10 @@ export function sentence(event: ApiEvent): Said {
       if (waits > 0) return { icon: "prop", text: t("ev_skill_proposed", { n: waits }), href: href("skills") };
       return { icon: "hist", text: t("ev_skill_looked"), ...(session ? { href: href("conversations", [session]) } : {}) };
     }
+    case "skill_replayed": {
+      const name = word(data["skill"]);
+      return { icon: "fork", text: t("ev_skill_replayed", { name }), href: href("skills", [name]) };
+    }
     case "skill_generation":
       return { icon: "skill", text: t("ev_skill_generation"), href: href("skills") };
     case "learning_on":

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use engine::api::{
     EvolveAsk, Evolved, LearnedLog, Learning, Proposal, ProposalApproval, ProposalDetail, ProposalText, SkillEffect,
-    SkillImport, SkillImported, SkillMoved, SkillRevert, SkillReverted, Version, VersionDiff,
+    SkillImport, SkillImported, SkillMoved, SkillReplay, SkillRevert, SkillReverted, Version, VersionDiff,
 };
 use engine::client::segment;
 use http::Method;
@@ -308,7 +308,25 @@ pub(crate) async fn effect(ctx: &Ctx, name: Option<&str>, agent: Option<String>)
         })
         .collect();
     ctx.out.table(&["NAME", "GOOD WITH IT", "GOOD WITHOUT", "POINTS OF 100 (95 %)", "VERDICT", "TOKENS"], &rows);
+    if let Some(last) = found.iter().find_map(|effect| effect.replays.first()) {
+        ctx.out.line(&replayed(last));
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the judge said last.
+fn replayed(of: &SkillReplay) -> String {
+    let (at, model) = (moment(of.at_ms, &Ctx::now()), printable(&of.model));
+    match of.better + of.worse + of.same {
+        0 => format!("{at}: no past turn could be answered again for the judge."),
+        all => format!(
+            "{at}: {model} liked its answers better in {} of {}, worse in {} ({} tokens).",
+            of.better,
+            count(all as usize, "past turn", "past turns"),
+            of.worse,
+            figure(of.tokens)
+        ),
+    }
 }
 
 fn share(good: u32, turns: u32) -> String {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use engine::api::{ServiceState, Status};
+use engine::api::{ByMeaning, ServiceState, Status};
 
 use super::{count, figure};
 use crate::args::Target;
@@ -49,14 +49,13 @@ fn print(out: &Out, status: &Status) {
     if let Some(reason) = &status.learning.reason {
         rows.push(("learning", format!("off: {reason}")));
     }
-    let meaning = &status.by_meaning;
-    if let Some(reason) = &meaning.reason {
-        rows.push(("by meaning", format!("off: {reason}")));
-    } else if meaning.on {
-        let late =
-            if meaning.missed == 0 { String::new() } else { format!(", {} turns by words alone", meaning.missed) };
-        rows.push(("by meaning", format!("{} ({} of {} skills{late})", meaning.model, meaning.ready, meaning.of)));
+    match (&status.learning.judge, &status.learning.judge_reason) {
+        (_, Some(reason)) => rows.push(("judge", format!("not asked: {reason}"))),
+        (Some(model), None) => rows.push(("judge", format!("{model} compares answers before a learned skill is kept"))),
+        (None, None) => {}
     }
+    rows.extend(by_meaning("by meaning", "skills", &status.by_meaning));
+    rows.extend(by_meaning("memory by meaning", "passages and facts", &status.memory_by_meaning));
     if let Some(url) = &status.ui_url {
         rows.push(("window", url.clone()));
     }
@@ -68,6 +67,15 @@ fn print(out: &Out, status: &Status) {
     for note in notes(status) {
         out.note(&note);
     }
+}
+
+/// Whether something is found by meaning, as far as it is wanted.
+fn by_meaning(name: &'static str, what: &str, meaning: &ByMeaning) -> Option<(&'static str, String)> {
+    if let Some(reason) = &meaning.reason {
+        return Some((name, format!("off: {reason}")));
+    }
+    let late = if meaning.missed == 0 { String::new() } else { format!(", {} turns by words alone", meaning.missed) };
+    meaning.on.then(|| (name, format!("{} ({} of {} {what}{late})", meaning.model, meaning.ready, meaning.of)))
 }
 
 fn sentence(out: &Out, status: &Status) -> String {

@@ -7,6 +7,8 @@ use crate::{Backend, LossFn, Review, Secret, TimeOfDay};
 
 const TRAINING: &str = "training is not in this release";
 const WINDOWS: &str = "training windows come with training";
+/// Where the judge is looked for if nothing is said: nobody is asked there without a key of the judge's own.
+pub(crate) const DEFAULT_JUDGE: &str = "https://api.openai.com/v1";
 const CALENDAR: &str = "calendars are linked in a later release";
 
 section! {
@@ -24,14 +26,14 @@ section! {
         base_url: String = String::new(), Url, Later(TRAINING), also "rl.tinker_base_url";
         /// Where the tokenizer is, if not on the hub.
         tokenizer_path: String = String::new(), Path, Later(TRAINING);
-        /// Address of the judge's API (OpenAI form). Empty: no judge.
-        prm_url: String = "https://api.openai.com/v1".to_owned(), Url, Later(TRAINING);
+        /// Address of the judge's API (OpenAI form). Empty, or OpenAI's own without a key in rl.prm_api_key: no judge.
+        prm_url: String = DEFAULT_JUDGE.to_owned(), Url, Live;
         /// The model that judges.
-        prm_model: String = "gpt-5.2".to_owned(), Text, Later(TRAINING);
-        /// The key for the judge.
-        prm_api_key: Secret = Secret::default(), SecretKind, Later(TRAINING);
+        prm_model: String = "gpt-5.2".to_owned(), Text, Live;
+        /// The key for the judge. Empty: llm.api_key, if it is the same server.
+        prm_api_key: Secret = Secret::default(), SecretKind, Live;
         /// Whose API the judge is.
-        prm_provider: String = "openai".to_owned(), Text, Later(TRAINING);
+        prm_provider: String = "openai".to_owned(), Text, Live;
         /// How many votes one answer gets.
         prm_m: u32 = 3, int(1, 100), Later(TRAINING);
         /// Temperature of the judge.

@@ -130,6 +130,8 @@ section! {
         port: u16 = 30_000, int(0, 65_535), Live;
         /// The key that agents must send. Empty: no key, and then only this machine can reach the port.
         api_key: Secret = Secret::default(), SecretKind, Live;
+        /// Keys of single agents, beside proxy.api_key: {agent: key}. Who shows one is that agent, whatever else it says of itself.
+        agent_keys: SecretMap = SecretMap::new(), Headers, Live;
         /// Names under which this machine is reached, besides its own addresses, e.g. box.local.
         allowed_hosts: Vec<String> = Vec::new(), List, Live;
         /// Web pages that may call the port, e.g. `https://chat.example`. Other pages may not, but for those this machine itself serves; the key is asked of all.
@@ -173,12 +175,17 @@ section! {
         auto_evolve: bool = true, Bool, Live;
         /// After how many turns of a session; 0 or less = only at its end.
         evolution_every_n_turns: i64 = 10, int(-1, 10_000), Live;
-        /// Whether every learned skill waits for your yes. What comes from tools or imports always does.
+        /// Whether every learned skill waits for your yes. What is seen to come from tools, and what is imported, always does.
         review: bool = false, Bool, Live;
-        /// The share of turns in which a learned skill is left out to see what it does; 0 = it is never measured and stays
-        /// on trial.
+        /// The share of conversations in which a learned skill is left out to see what it does; 0 = it is never measured and
+        /// stays on trial.
         control_share: f64 = 0.2, num(0.0, 0.5), Live;
         /// Learned skills that one agent may have; of more, the least useful goes.
         max_learned: u32 = 50, int(1, 10_000), Live;
+        /// Past turns in which a judge compares answers with and without a learned skill before it counts as proven;
+        /// 0 = none. Needs a judge: rl.prm_url, rl.prm_api_key, rl.prm_model.
+        replay_turns: u32 = 4, int(0, 50), Live;
+        /// At most about so many tokens a day for that; skills that need more wait for the next day.
+        replay_daily_tokens: u32 = 200_000, int(1, 1_000_000_000), Live;
     }
 }

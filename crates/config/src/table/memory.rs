@@ -5,7 +5,7 @@ use super::{int, num, section};
 use crate::Kind::{Bool, Choice, Path, Text, Url};
 use crate::{EmbeddingMode, MemoryRetrieval};
 
-const EMBEDDINGS: &str = "memories are found by their words in this release";
+const ONE_MODEL: &str = "there is one embedding model, see embedding; how memories are found is memory.retrieval_mode";
 const APART: &str = "skills and memories have a budget each: skills.max_injected_tokens, memory.max_injected_tokens";
 const POLICY: &str = "the policy does not improve itself in this release";
 
@@ -24,20 +24,22 @@ section! {
         telemetry_path: String = String::new(), Path, Accepted("memory keeps no telemetry file");
         /// Whose memories these are, unless the agent says otherwise.
         scope: String = "default".to_owned(), Text, Live;
-        /// How memories are found.
-        retrieval_mode: MemoryRetrieval = MemoryRetrieval::Keyword, Choice { of: MemoryRetrieval::WORDS }, Later(EMBEDDINGS);
+        /// How memories are found: keyword by their words, embedding by meaning, hybrid by both, auto by both where the model
+        /// named by embedding.model is on this machine, else by their words. With embedding.api_base, hybrid and embedding send
+        /// what is remembered there, and auto does not.
+        retrieval_mode: MemoryRetrieval = MemoryRetrieval::Auto, Choice { of: MemoryRetrieval::WORDS }, Live;
         /// At most so many memories per turn.
         max_injected_units: u32 = 6, int(0, 1_000), Live, also "memory.top_k";
         /// At most so many tokens of memories per turn.
         max_injected_tokens: u32 = 800, int(0, 1_000_000), Live, also "memory.max_tokens";
         /// Whether memories are also found by meaning.
-        use_embeddings: bool = false, Bool, Later(EMBEDDINGS);
+        use_embeddings: bool = false, Bool, Accepted(ONE_MODEL);
         /// How memories are turned into vectors.
-        embedding_mode: EmbeddingMode = EmbeddingMode::Hashing, Choice { of: EmbeddingMode::WORDS }, Later(EMBEDDINGS);
+        embedding_mode: EmbeddingMode = EmbeddingMode::Hashing, Choice { of: EmbeddingMode::WORDS }, Accepted(ONE_MODEL);
         /// The embedding model.
-        embedding_model: String = "all-MiniLM-L6-v2".to_owned(), Text, Later(EMBEDDINGS);
+        embedding_model: String = "all-MiniLM-L6-v2".to_owned(), Text, Accepted(ONE_MODEL);
         /// Where the embedding model is, or its name on the hub.
-        embedding_model_path: String = "Qwen/Qwen3-Embedding-0.6B".to_owned(), Text, Later(EMBEDDINGS);
+        embedding_model_path: String = "Qwen/Qwen3-Embedding-0.6B".to_owned(), Text, Accepted(ONE_MODEL);
         /// Whether facts are taken from conversations; what was said is remembered either way.
         auto_extract: bool = true, Bool, Live;
         /// Whether the model in llm is asked for facts as well: one call each time facts are taken from a session. The rules work

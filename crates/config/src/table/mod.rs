@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 use serde::Serialize;
 use serde_json::Value;
 
+pub(crate) use learning::DEFAULT_JUDGE;
 pub use learning::{Calendar, Opd, Rl, Scheduler};
 pub use main::{Config, Fallback, Llm, Proxy, Skills};
 pub use memory::{Memory, Synergy};

@@ -62,13 +62,14 @@ section! {
 }
 
 section! {
-    /// The model that turns texts into vectors, so that skills are found by meaning (`skills.retrieval_mode`).
+    /// The model that turns texts into vectors, so that skills and memories are found by meaning (`skills.retrieval_mode`,
+    /// `memory.retrieval_mode`).
     Embedding [.embedding] "embedding." embedding_rows {
         /// A model of the BERT family: a folder with config.json, tokenizer.json and model.safetensors, or the name of such a
         /// folder in builtin.dir.
         model: String = "multilingual-e5-small".to_owned(), Text, Live;
         /// An OpenAI-compatible API that is asked instead, with its version path, e.g. `http://127.0.0.1:11434/v1`. What the
-        /// user says and what the skills say is sent there.
+        /// user says and what the skills say is sent there, and what is remembered where memory.retrieval_mode says so.
         api_base: String = String::new(), Url, Live;
         /// The key for it.
         api_key: Secret = Secret::default(), SecretKind, Live;

@@ -197,7 +197,18 @@ pub(super) async fn approve(
     let moved = workshop.take(id, approval.agents.as_deref(), core.clock().now_ms()).await;
     let moved = moved.map_err(|error| workshop_problem(&error))?;
     core.skills_moved(std::slice::from_ref(&moved));
+    let back = format!("metaclaw skills revert {}", moved.name);
+    decided(&core, format!("Approved {}: {}.", moved.name, moved.reason), moved.name.clone(), Some(back)).await;
     Ok(Json(moved.into()))
+}
+
+/// Writes a decision into the log of changes. It counts, written down or not.
+async fn decided(core: &Core, message: String, name: String, back: Option<String>) {
+    let core = core.clone();
+    let written = tokio::task::spawn_blocking(move || core.note_decision(message, &name, back)).await;
+    if let Ok(Err(problem)) = written {
+        tracing::warn!(problem = problem.message, "a decision is not in the log of changes");
+    }
 }
 
 /// Says no to a proposal.
@@ -208,6 +219,7 @@ pub(super) async fn reject(State(core): State<Core>, Path(id): Path<i64>) -> Res
     let workshop = core.workshop_to_change().await?;
     let rejected = workshop.reject(id, core.clock().now_ms()).await.map_err(|error| workshop_problem(&error))?;
     core.skills_moved(&[]);
+    decided(&core, format!("Rejected proposal {id} for {}.", rejected.name), rejected.name.clone(), None).await;
     Ok(Json(Proposal { state: "rejected".to_owned(), ..Proposal::from(rejected) }))
 }
 
@@ -525,6 +537,10 @@ pub(super) async fn revert(
     let done = workshop.revert(&name, revert.version, revert.descendants, core.clock().now_ms()).await;
     let done = done.map_err(|error| workshop_problem(&error))?;
     core.skills_moved(&done.moved);
+    for moved in &done.moved {
+        let back = format!("metaclaw skills history {0}; metaclaw skills revert {0} --version NUMBER", moved.name);
+        decided(&core, format!("Took back {}: {}.", moved.name, moved.reason), moved.name.clone(), Some(back)).await;
+    }
     let moved = done.moved.into_iter().map(SkillMoved::from).collect();
     Ok(Json(SkillReverted { moved, descendants: done.descendants }))
 }
@@ -564,6 +580,52 @@ pub struct SkillEffect {
     pub for_help: f64,
     /// The same for harm.
     pub for_harm: f64,
+    /// What a judge said of answers with it and without it, newest first. Only where one skill is asked for.
+    #[serde(default)]
+    pub replays: Vec<SkillReplay>,
+}
+
+/// Past turns that had to do without a skill, answered again with it and without it, and a judge's word on the answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SkillReplay {
+    /// When, ms since 1970.
+    pub at_ms: i64,
+    /// The judge.
+    pub model: String,
+    /// Turns whose answer with it was liked better, whichever was shown first.
+    pub better: u32,
+    /// Turns whose answer without it was.
+    pub worse: u32,
+    /// Turns in which neither was.
+    pub same: u32,
+    /// Estimated tokens, of questions and answers.
+    pub tokens: u64,
+    /// The turns.
+    pub turns: Vec<ReplayedTurn>,
+}
+
+/// One turn that was answered again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReplayedTurn {
+    /// Its first row in the journal.
+    pub turn: i64,
+    /// `better`, `worse` or `same`.
+    pub verdict: String,
+}
+
+impl From<store::SkillReplay> for SkillReplay {
+    fn from(of: store::SkillReplay) -> Self {
+        let turns = of.turns.into_iter().map(|one| ReplayedTurn { turn: one.turn.0, verdict: one.verdict });
+        Self {
+            at_ms: of.at_ms,
+            model: of.model,
+            better: of.better,
+            worse: of.worse,
+            same: of.same,
+            tokens: of.tokens,
+            turns: turns.collect(),
+        }
+    }
 }
 
 impl From<Measured> for SkillEffect {
@@ -591,6 +653,7 @@ impl From<Measured> for SkillEffect {
             verdict: verdict.to_owned(),
             for_help: of.for_help,
             for_harm: of.for_harm,
+            replays: Vec::new(),
         }
     }
 }
@@ -621,7 +684,9 @@ pub(super) async fn effect(
     let hash = workshop.library().snapshot().get(&name).map(|skill| skills::hex(skill.content_hash));
     let hash = hash.filter(|_| !query.all);
     let measured = workshop.measured(&name, hash.as_deref(), query.agent.as_deref()).await;
-    Ok(Json(measured.map_err(|error| workshop_problem(&error))?.into()))
+    let effect = SkillEffect::from(measured.map_err(|error| workshop_problem(&error))?);
+    let replays = workshop.store().skill_replays(&name, hash.as_deref()).await.map_err(store_problem)?;
+    Ok(Json(SkillEffect { replays: replays.into_iter().map(SkillReplay::from).collect(), ..effect }))
 }
 
 /// What every skill does that fitted a turn, each in the text it has now, the most used first.

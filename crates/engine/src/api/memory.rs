@@ -378,8 +378,10 @@ pub(super) async fn search(
     let settings = room.settings();
     let words = dialect::user_words(&search.text);
     let budget = settings.max_tokens;
+    let meant = core.meant(&words).await;
     let ask = Ask {
         text: &words,
+        meant: meant.as_ref(),
         scope: &search.scope,
         now_ms: core.clock().now_ms(),
         budget_tokens: if search.as_turn { 0 } else { u32::MAX },
@@ -671,14 +673,29 @@ pub struct MemoryWeight {
 pub(super) async fn policy(State(core): State<Core>) -> Result<Json<MemoryPolicy>, Problem> {
     let config = core.config();
     let weights = memory::Weights::default();
+    let found_by = match (core.memory_by_meaning().on, config.memory.retrieval_mode) {
+        (false, _) => "keyword".to_owned(),
+        (true, config::MemoryRetrieval::Embedding) => "embedding".to_owned(),
+        (true, _) => "hybrid".to_owned(),
+    };
     let weight =
         |name: &str, value: f32, note: &str| MemoryWeight { name: name.to_owned(), value, note: note.to_owned() };
     Ok(Json(MemoryPolicy {
-        retrieval_mode: "keyword".to_owned(),
+        retrieval_mode: found_by,
         max_injected_units: usize::try_from(config.memory.max_injected_units).unwrap_or(usize::MAX),
         max_injected_tokens: config.memory.max_injected_tokens,
         flush_every: config.memory.flush_every,
         weights: vec![
+            weight(
+                "meaning",
+                weights.meaning,
+                "share of the meaning where a question's is known; the words have the rest",
+            ),
+            weight(
+                "stands out",
+                weights.stands[0],
+                "how far the best memory must stand out by meaning if its words are not enough",
+            ),
             weight("neighbours", weights.neighbours[0], "share of its score a passage gives to the ones beside it"),
             weight("time", weights.time, "what being said in the time a question names adds"),
             weight("fact", weights.fact, "what a fact counts against the words it comes from"),

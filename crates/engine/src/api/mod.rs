@@ -36,7 +36,8 @@ pub use self::events::EventsQuery;
 pub use self::learning::{
     DiffQuery, EffectQuery, Evolution, EvolutionsQuery, EvolveAsk, Evolved, LearnedLog, LearnedLogQuery, LearnedRecord,
     LearnedSkill, LearnedText, Learning, Proposal, ProposalApproval, ProposalDetail, ProposalText, ProposalsQuery,
-    SkillEffect, SkillExport, SkillImport, SkillImported, SkillMoved, SkillRevert, SkillReverted, Version, VersionDiff,
+    ReplayedTurn, SkillEffect, SkillExport, SkillImport, SkillImported, SkillMoved, SkillReplay, SkillRevert,
+    SkillReverted, Version, VersionDiff,
 };
 pub use self::logs::{LogLines, LogQuery};
 pub use self::memory::{

@@ -204,10 +204,11 @@ pub(super) async fn search(
     State(core): State<Core>,
     Body(search): Body<SkillSearch>,
 ) -> Result<Json<SkillPreview>, Problem> {
+    let words = dialect::user_words(&search.text).into_owned();
+    let question = core.question_vector(&words).await;
     blocking(move || {
-        let words = dialect::user_words(&search.text);
         let budget = core.config().skills.max_injected_tokens;
-        let hits = core.find_skills(&words, search.agent.as_deref());
+        let hits = core.find_skills(&words, search.agent.as_deref(), question.as_ref());
         let block = skills::render(&hits, budget, dialect::estimate_tokens);
         let mut found: Vec<SkillHit> = block
             .used
@@ -275,7 +276,14 @@ pub(super) async fn validate(
             (None, None) => {
                 let library = core.library();
                 library.reload();
-                library.problems()
+                let bank = library.snapshot();
+                let own = bank.skills().iter().filter(|skill| skill.origin != skills::Origin::Builtin);
+                let lints = own.flat_map(|skill| {
+                    let lints = skills::lint(skill, &skills::Against::default());
+                    let dangerous = lints.into_iter().filter(|lint| lint.flaw.is_dangerous());
+                    dangerous.map(|lint| lint.problem(&skill.path)).collect::<Vec<_>>()
+                });
+                library.problems().iter().cloned().chain(lints).collect()
             }
         };
         Ok(findings.into_iter().map(SkillFinding::from).collect())

@@ -72,24 +72,30 @@ pub struct LearningState {
     pub model: Option<String>,
     /// Why nothing is learned though it is wanted.
     pub reason: Option<String>,
+    /// The judge that compares answers before a learned skill counts as proven; absent = none is asked.
+    #[serde(default)]
+    pub judge: Option<String>,
+    /// Why it is not asked at the moment.
+    #[serde(default)]
+    pub judge_reason: Option<String>,
 }
 
-/// Whether skills are found by meaning.
+/// Whether skills, or memories, are found by meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ByMeaning {
-    /// The settings want it (`skills.retrieval_mode`).
+    /// The settings want it (`skills.retrieval_mode`, `memory.retrieval_mode`).
     pub wanted: bool,
     /// It is done.
     pub on: bool,
     /// The model that makes the vectors.
     pub model: String,
-    /// Skills that have theirs, …
+    /// Skills, or passages and facts, that have theirs, …
     pub ready: u32,
     /// … of so many.
     pub of: u32,
     /// Turns of this run that were searched by their words alone, since the model was late or failed.
     pub missed: u64,
-    /// Why skills are found by their words though it is wanted.
+    /// Why they are found by their words though it is wanted.
     pub reason: Option<String>,
 }
 
@@ -132,6 +138,9 @@ pub struct Status {
     /// Whether skills are found by meaning.
     #[serde(default)]
     pub by_meaning: ByMeaning,
+    /// Whether memories are found by meaning.
+    #[serde(default)]
+    pub memory_by_meaning: ByMeaning,
     /// The folder.
     pub home: String,
     /// The config file.

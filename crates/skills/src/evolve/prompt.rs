@@ -76,8 +76,12 @@ impl Lesson {
         let mut lines = Vec::new();
         let mut first = self.turns.last().map_or(0, |turn| turn.turn_no);
         for turn in self.turns.iter().rev() {
-            let line = line(turn).to_string();
-            let Some(rest) = left.checked_sub(dialect::estimate_tokens(&line)) else { break };
+            // A turn that is large is shown with less of its parts, before it is not shown at all.
+            let fitting = [1, 3, 8].iter().find_map(|less| {
+                let line = line(turn, *less).to_string();
+                left.checked_sub(dialect::estimate_tokens(&line)).map(|rest| (line, rest))
+            });
+            let Some((line, rest)) = fitting else { break };
             left = rest;
             first = turn.turn_no;
             lines.push(line);
@@ -90,14 +94,18 @@ impl Lesson {
     }
 }
 
-fn line(turn: &LessonTurn) -> Value {
-    let mut line = json!({"turn": turn.turn_no, "user": part(&turn.user, 2_400), "answer": part(&turn.answer, 2_000)});
+/// A turn as a line, its parts so many times shorter than they may be.
+fn line(turn: &LessonTurn, less: usize) -> Value {
+    let (user, answer) = (part(&turn.user, 2_400 / less), part(&turn.answer, 2_000 / less));
+    let mut line = json!({"turn": turn.turn_no, "user": user, "answer": answer});
     if !turn.tools.is_empty() {
         // The last ones tell how it ended.
         let from = turn.tools.len().saturating_sub(8);
         let tools = turn.tools[from..].iter();
-        line["tools"] =
-            tools.map(|(text, failed)| json!({"failed": failed, "output": part(text, 500)})).collect::<Vec<_>>().into();
+        line["tools"] = tools
+            .map(|(text, failed)| json!({"failed": failed, "output": part(text, 500 / less)}))
+            .collect::<Vec<_>>()
+            .into();
     }
     if !turn.skills.is_empty() {
         line["skills_shown"] = json!(turn.skills);
@@ -107,7 +115,7 @@ fn line(turn: &LessonTurn) -> Value {
         reaction => line["user_took_it_as"] = json!(reaction.as_str()),
     }
     if let Some(next) = &turn.next {
-        line["user_said_next"] = json!(part(next, 800));
+        line["user_said_next"] = json!(part(next, 800 / less));
     }
     for (name, count) in [("requests_repeated", turn.retries), ("answers_asked_again", turn.regenerations)] {
         if count > 0 {
@@ -121,7 +129,7 @@ fn line(turn: &LessonTurn) -> Value {
 }
 
 /// A text without secrets, and without its middle where it is long.
-fn part(text: &str, most: usize) -> String {
+pub(crate) fn part(text: &str, most: usize) -> String {
     let clean = text::redact(text.trim());
     let count = clean.chars().count();
     if count <= most {
@@ -156,6 +164,17 @@ mod tests {
         assert!(!prompt.contains(&format!("\"turn\":{},", first - 1)), "a turn is there whole or not at all");
         let at = |n: u32| prompt.find(&format!("\"turn\":{n},")).unwrap();
         assert!(at(first) < at(200), "they stand in their order");
+    }
+
+    #[test]
+    fn a_turn_that_is_too_large_for_its_room_is_shown_with_less_of_it() {
+        let small = turn(2, "No, write dates as year, month and day.");
+        let tools = (0..8).map(|n| ("出力".repeat(400) + &n.to_string(), false)).collect();
+        let large = LessonTurn { tools, answer: "答え".repeat(1_500), ..turn(1, &"質問".repeat(1_500)) };
+        let lesson = Lesson { turns: vec![large, small], ..Lesson::default() };
+        let (prompt, first) = lesson.prompt();
+        assert_eq!(first, 1);
+        assert!(dialect::estimate_tokens(&prompt) < PROMPT_TOKENS + 2_000);
     }
 
     #[test]

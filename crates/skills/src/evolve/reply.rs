@@ -1,7 +1,7 @@
 //! What the model answered → proposals. Models put JSON in fences, between words, in lists, under other keys; all of that is
 //! read. What cannot be read comes back with the reason, for one more try.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::Edit;
 use crate::parse::{MAX_NAME_CHARS, check_slug};
@@ -44,8 +44,32 @@ pub enum Learned {
 #[error("{0}")]
 pub struct Misread(pub String);
 
+/// The form of an answer as a JSON schema, for providers that take one. [`read`] takes more than this.
+pub fn schema() -> Value {
+    let text = || json!({"type": "string"});
+    let texts = || json!({"type": "array", "items": {"type": "string"}});
+    let one = json!({
+        "action": {"type": "string", "enum": ["nothing", "create", "revise"]},
+        "name": text(), "description": text(), "category": text(), "keywords": texts(), "body": text(),
+        "edits": {"type": "array", "items": {"type": "object", "properties": {
+            "op": {"type": "string", "enum": ["replace", "add", "remove"]},
+            "find": text(), "with": text(), "after": text(), "text": text()}, "required": ["op"]}},
+        "turns": {"type": "array", "items": {"type": "integer"}},
+        "reason": text(),
+    });
+    let mut properties = one.clone();
+    properties["proposals"] = json!({"type": "array", "items": {"type": "object", "properties": one}});
+    json!({"type": "object", "properties": properties})
+}
+
+/// Longest answer that is looked at.
+const LONGEST: usize = 100_000;
+
 /// Reads an answer: what is to be learned, and the model's reason where that is nothing.
 pub fn read(answer: &str, most: usize) -> Result<(Vec<Learned>, String), Misread> {
+    if answer.len() > LONGEST {
+        return Err(Misread(format!("the answer has {} bytes; a proposal takes a few thousand", answer.len())));
+    }
     let text = without_thinking(answer);
     if text.trim().is_empty() {
         return Err(Misread("the answer is empty".into()));
@@ -159,7 +183,7 @@ fn numbers(value: Option<&Value>) -> Vec<u32> {
 }
 
 /// Thinking that a local model writes into its answer.
-fn without_thinking(answer: &str) -> &str {
+pub(crate) fn without_thinking(answer: &str) -> &str {
     match answer.rfind("</think>") {
         Some(end) => &answer[end + "</think>".len()..],
         None => answer,

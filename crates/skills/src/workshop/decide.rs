@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 use store::{NewSkillVersion, SkillProposal, SkillState, SkillVersion};
 
-use super::learn::checked;
+use super::learn::{Hold, checked};
 use super::{Error, Moved, Result, Workshop, is_used};
 use crate::lint::{Against, lint};
 use crate::skill::hex;
@@ -32,49 +32,85 @@ impl Workshop {
         if let Some(agents) = agents {
             version = self.for_agents(&version, agents, now_ms).await?;
         }
-        let state = match self.write(&proposal, &version, now_ms).await? {
-            true => "trial",
-            false => "user",
-        };
-        let reason = match state {
-            "trial" => "on trial: it is measured against turns without it".to_owned(),
-            _ => "your own file was changed as suggested".to_owned(),
-        };
-        let trial = (state == "trial").then(|| SkillState {
-            name: proposal.name.clone(),
-            state: "trial".into(),
-            version: version.id,
-            hash: version.hash.clone(),
-            agent: match agents {
-                Some([one]) => one.clone(),
-                Some(_) => String::new(),
-                None => proposal.agent.clone(),
-            },
-            since_ms: now_ms,
-            reason: reason.clone(),
-        });
-        // The text is in the library: from here on a crash leaves what `resume` takes up again.
-        if !self.store.skill_take(id, (version.id, proposal.findings.clone()), trial, now_ms).await? {
-            tracing::debug!(id, "the proposal was decided meanwhile");
+        if !self.store.skill_claim(id, version.id).await? {
+            return Err(Error::Decided { id, state: self.state_of(id).await? });
         }
-        self.refresh_measured().await?;
-        Ok(Moved { name: proposal.name, state: state.into(), reason })
+        match self.finish(&proposal, &version, now_ms).await {
+            Ok(moved) => Ok(moved),
+            Err(error) => {
+                let hold = match error {
+                    Error::Outdated { .. } => Hold::Suggestion,
+                    _ => Hold::Review,
+                };
+                self.store.skill_unclaim(id, hold.as_str()).await?;
+                Err(error)
+            }
+        }
     }
 
-    /// Takes what nobody has to be asked about and a crash has left waiting.
-    pub(super) async fn resume(&self, now_ms: i64) -> Result<Vec<Moved>> {
-        let mut moved = Vec::new();
-        for proposal in self.store.skill_proposals(Some("waiting"), u32::MAX).await? {
-            if proposal.hold.is_some() {
-                continue;
+    async fn state_of(&self, id: i64) -> Result<String> {
+        Ok(self.store.skill_proposal(id).await?.ok_or(Error::NoProposal(id))?.state)
+    }
+
+    /// Writes the text of a claimed proposal; a learned skill goes on trial.
+    async fn finish(&self, proposal: &SkillProposal, version: &SkillVersion, now_ms: i64) -> Result<Moved> {
+        let learned = self.write(proposal, version, now_ms).await?;
+        let (state, reason) = match learned {
+            true => ("trial", "on trial: it is measured against conversations without it"),
+            false => ("user", "your own file was changed as suggested"),
+        };
+        let trial = match learned {
+            true => Some(SkillState {
+                name: proposal.name.clone(),
+                state: state.into(),
+                version: version.id,
+                hash: version.hash.clone(),
+                agent: self.owner(proposal, version).await?,
+                since_ms: now_ms,
+                reason: reason.into(),
+            }),
+            false => None,
+        };
+        self.store.skill_taken(proposal.id, trial, now_ms).await?;
+        self.refresh_measured().await?;
+        Ok(Moved { name: proposal.name.clone(), state: state.into(), reason: reason.into() })
+    }
+
+    /// Whose a learned skill is: a revision changes nothing about that, else its text says so.
+    async fn owner(&self, proposal: &SkillProposal, version: &SkillVersion) -> Result<String> {
+        if proposal.kind == "revise" {
+            let states = self.store.skill_states().await?;
+            if let Some(state) = states.into_iter().find(|state| state.name == proposal.name) {
+                return Ok(state.agent);
             }
-            match self.take(proposal.id, None, now_ms).await {
-                Ok(one) => moved.push(one),
-                // It waits for a person now, who sees what it says.
-                Err(error @ (Error::Outdated { .. } | Error::Library(_))) => {
-                    tracing::info!(proposal = proposal.id, %error, "a proposal that was left is not taken by itself");
+        }
+        let agents = checked(&version.name, &version.text).map(|skill| skill.agents).unwrap_or_default();
+        Ok(if let [one] = agents.as_slice() { one.clone() } else { String::new() })
+    }
+
+    /// Takes up what a crash has left: proposals whose text was being written, and those that nobody has to be asked about.
+    pub(super) async fn resume(&self, now_ms: i64) -> Result<Vec<Moved>> {
+        let mut left = self.store.skill_proposals(Some("taking"), u32::MAX).await?;
+        for proposal in self.store.skill_proposals(Some("waiting"), u32::MAX).await? {
+            if proposal.hold.is_none() {
+                if self.rules.review {
+                    if self.store.skill_claim(proposal.id, proposal.version).await? {
+                        self.store.skill_unclaim(proposal.id, Hold::Review.as_str()).await?;
+                    }
+                } else if self.store.skill_claim(proposal.id, proposal.version).await? {
+                    left.push(proposal);
                 }
-                Err(error) => return Err(error),
+            }
+        }
+        let mut moved = Vec::new();
+        for proposal in left {
+            let version = self.version(&proposal.name, proposal.version).await?;
+            match self.finish(&proposal, &version, now_ms).await {
+                Ok(one) => moved.push(one),
+                Err(error) => {
+                    tracing::info!(proposal = proposal.id, %error, "a proposal that was left waits for a person");
+                    self.store.skill_unclaim(proposal.id, Hold::Suggestion.as_str()).await?;
+                }
             }
         }
         Ok(moved)
@@ -100,7 +136,7 @@ impl Workshop {
             Some(skill) => {
                 let hash = hex(skill.content_hash);
                 if hash == version.hash {
-                    return Ok(states.contains_key(&version.name) || proposal.kind == "create");
+                    return Ok(states.contains_key(&version.name) || version.origin != "user");
                 }
                 let base = match proposal.base {
                     Some(base) => self.store.skill_version(base).await?.map(|base| base.hash),
@@ -156,7 +192,13 @@ impl Workshop {
     /// A proposal is not wanted.
     pub async fn reject(&self, id: i64, now_ms: i64) -> Result<SkillProposal> {
         let proposal = self.waiting(id).await?;
-        self.store.skill_decide(id, "rejected", None, now_ms).await?;
+        if !self.store.skill_decide(id, "rejected", None, now_ms).await? {
+            return Err(Error::Decided { id, state: self.state_of(id).await? });
+        }
+        if proposal.kind == "import" {
+            let hash = self.version(&proposal.name, proposal.version).await?.hash;
+            self.files(move |library| library.let_go_of(&hash)).await?;
+        }
         Ok(proposal)
     }
 
@@ -193,18 +235,21 @@ impl Workshop {
         let versions = self.store.skill_versions(name).await?;
         let now = versions.iter().find(|version| Some(&version.hash) == hash.as_ref()).cloned();
         let mut done = Reverted::default();
-        let heirs = match &now {
-            Some(now) => self.heirs(now, &states).await?,
+        let heirs = match now.as_ref().or(versions.last()) {
+            Some(of) => self.heirs(of, &states).await?,
             None => Vec::new(),
         };
         match (to, state) {
-            (None, Some(state)) => done.moved.push(self.retire(&state, "you took it back".into(), now_ms).await?),
+            // Out of use already: there is nothing to take back but what came of it.
+            (None, None) if hash.is_none() && !versions.is_empty() => {}
+            (None, Some(state)) => done.moved.push(self.retire(&state, "you took it back".into(), true, now_ms).await?),
             (to, state) => {
                 let before = now.as_ref().and_then(|now| now.parent);
                 let older = versions.iter().rev().find(|v| now.as_ref().is_none_or(|now| v.id < now.id)).map(|v| v.id);
                 let missing = || Error::NoVersion { name: name.to_owned(), version: to.unwrap_or_default() };
                 let to = self.version(name, to.or(before).or(older).ok_or_else(missing)?).await?;
-                self.bring_back(&to, state, now_ms).await?;
+                let agent = state.or_else(|| states.iter().find(|state| state.name == name).cloned());
+                self.bring_back(&to, agent, now_ms).await?;
                 let reason = format!("version {} is back", to.id);
                 let state = if to.origin == "evolved" { "trial" } else { "user" };
                 done.moved.push(Moved { name: name.to_owned(), state: state.into(), reason });
@@ -214,7 +259,8 @@ impl Workshop {
         if descendants {
             for heir in heirs {
                 done.moved.push(
-                    self.retire(&heir, format!("{name}, which it was learned from, was taken back"), now_ms).await?,
+                    self.retire(&heir, format!("{name}, which it was learned from, was taken back"), true, now_ms)
+                        .await?,
                 );
             }
         }

@@ -24,14 +24,15 @@ impl Workshop {
     /// Writes down the texts that the library has, and sees what a person has changed or removed. `force`: also where the
     /// library is as it was.
     pub async fn sync(&self, now_ms: i64, force: bool) -> Result<Vec<Moved>> {
+        let states: HashMap<String, SkillState> =
+            self.store.skill_states().await?.into_iter().map(|state| (state.name.clone(), state)).collect();
+        // After the states: a skill that is taken meanwhile is then in the library without a state, and not the other way round.
         let bank = self.library.snapshot();
         let all = fingerprint(bank.skills(), self.rules.control_share);
         let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if !force && seen == Some(all) {
             return Ok(Vec::new());
         }
-        let states: HashMap<String, SkillState> =
-            self.store.skill_states().await?.into_iter().map(|state| (state.name.clone(), state)).collect();
         self.keep_texts(bank.skills(), &states, now_ms).await?;
         let mut moved = Vec::new();
         let (mut theirs, mut changed) = (Vec::new(), Vec::new());
@@ -128,10 +129,15 @@ impl Workshop {
         let bank = self.library.snapshot();
         let share = self.rules.control_share.clamp(0.0, 0.5);
         let states = self.store.skill_states().await?;
-        let measured = states.into_iter().filter(|state| {
-            is_used(state) && bank.get(&state.name).is_some_and(|skill| hex(skill.content_hash) == state.hash)
-        });
-        self.library.measure(measured.map(|state| (state.name, share)).collect());
+        let there = |state: &SkillState| bank.get(&state.name).is_some_and(|s| hex(s.content_hash) == state.hash);
+        let share_of = |state: &SkillState| match state.state.as_str() {
+            // Held out of every turn until its file is gone.
+            GOING => Some(1.0),
+            _ => is_used(state).then_some(share),
+        };
+        let measured = states.iter().filter(|state| there(state));
+        let measured = measured.filter_map(|state| Some((state.name.clone(), share_of(state)?)));
+        self.library.measure(measured.collect());
         Ok(())
     }
 

@@ -201,6 +201,9 @@ impl Workshop {
         let bank = self.library.snapshot();
         match learned {
             Learned::Create { name, description, category, keywords, body, turns, reason } => {
+                if bank.get(&name).is_some_and(|known| !known.is_for(Some(&lesson.agent))) {
+                    return Ok(Err(format!("the name {name} is taken: choose another name")));
+                }
                 if bank.get(&name).is_some() {
                     return Ok(Err(format!("there is a skill {name} already: revise it, or choose another name")));
                 }
@@ -286,7 +289,7 @@ impl Workshop {
         if kind == "create"
             && let Some(name) = self.unwanted(&skill, &lesson.agent, &states).await?
         {
-            return Ok(Err(format!("`{name}` said the same and was not wanted: answer `nothing`")));
+            return Ok(Err(format!("`{name}` said the same and was not wanted, or waits already: answer `nothing`")));
         }
         let hold = if !lints.is_empty() || source.is_foreign() {
             Some(Hold::Quarantine)
@@ -310,7 +313,8 @@ impl Workshop {
 
     /// The name of a skill of this agent that says the same and that was rejected, taken back or dropped before.
     async fn unwanted(&self, skill: &Skill, agent: &str, states: &[SkillState]) -> Result<Option<String>> {
-        let rejected = self.store.skill_proposals(Some("rejected"), UNWANTED).await?;
+        let mut rejected = self.store.skill_proposals(Some("rejected"), UNWANTED).await?;
+        rejected.extend(self.store.skill_proposals(Some("waiting"), UNWANTED).await?);
         let rejected = rejected.into_iter().filter(|one| one.agent == agent).map(|one| one.version);
         let retired = states.iter().filter(|state| state.state == "retired" && state.agent == agent);
         let versions: Vec<i64> = rejected.chain(retired.map(|state| state.version)).collect();
@@ -393,13 +397,23 @@ impl Workshop {
             ..SkillEvolution::default()
         };
         let proposals = self.store.skill_evolved(asked, proposals.collect()).await?;
-        self.note_in_history(lesson, &candidates, now_ms).await?;
+        if let Err(error) = self.note_in_history(lesson, &candidates, now_ms).await {
+            tracing::warn!(%error, "what was learned is not in the history file");
+        }
         let mut done =
             Considered { outcome: outcome.into(), note, proposals: proposals.clone(), ..Considered::default() };
         for (candidate, id) in candidates.iter().zip(proposals) {
             match candidate.hold {
                 Some(_) => done.waiting.push(id),
-                None => done.moved.push(self.take(id, None, now_ms).await?),
+                None => match self.take(id, None, now_ms).await {
+                    Ok(moved) => done.moved.push(moved),
+                    // It waits for a person now, who sees what it says.
+                    Err(error @ (super::Error::Outdated { .. } | super::Error::Library(_))) => {
+                        tracing::info!(proposal = id, %error, "a proposal is not taken by itself");
+                        done.waiting.push(id);
+                    }
+                    Err(error) => return Err(error),
+                },
             }
         }
         Ok(done)

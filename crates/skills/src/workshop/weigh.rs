@@ -37,7 +37,7 @@ pub struct Measured {
 pub(super) fn evidence(observations: &[Observation]) -> Evidence {
     let mut all = Evidence::default();
     for seen in observations {
-        all.see(seen.held_out, seen.share, seen.good, seen.tokens);
+        all.see(seen.conversation, seen.held_out, seen.share, seen.good, seen.tokens);
     }
     all
 }
@@ -67,7 +67,7 @@ impl Workshop {
             }
             let known = self.measured(&state.name, Some(&state.hash), None).await?;
             match (state.state.as_str(), known.verdict) {
-                ("trial", Verdict::Helps) => moved.push(self.promote(&state, &known, now_ms).await?),
+                ("trial", Verdict::Helps) => moved.extend(self.proven(&state, &known, now_ms).await?),
                 (_, Verdict::Harms) => {
                     let turns = known.evidence.turns();
                     let heirs = self.heirs_of(&state).await?;
@@ -76,11 +76,11 @@ impl Workshop {
                         false => format!("; learned while it was in use: {}", heirs.join(", ")),
                     };
                     let why = format!("it did harm: {} over {turns} turns{heirs}", shown(known.effect));
-                    moved.push(self.retire(&state, why, now_ms).await?);
+                    moved.push(self.retire(&state, why, true, now_ms).await?);
                 }
                 ("trial", Verdict::NoUse) => {
                     let why = format!("no use in {} turns: {}", known.evidence.turns(), shown(known.effect));
-                    moved.push(self.retire(&state, why, now_ms).await?);
+                    moved.push(self.retire(&state, why, true, now_ms).await?);
                 }
                 _ => {}
             }
@@ -92,18 +92,18 @@ impl Workshop {
         Ok(moved)
     }
 
-    async fn promote(&self, state: &SkillState, known: &Measured, now_ms: i64) -> Result<Moved> {
-        let reason = format!("it helps: {} over {} turns", shown(known.effect), known.evidence.turns());
+    pub(super) async fn promote(&self, state: &SkillState, reason: String, now_ms: i64) -> Result<Moved> {
         let active = SkillState { state: "active".into(), since_ms: now_ms, reason: reason.clone(), ..state.clone() };
         self.store.skill_put_states(vec![active]).await?;
         Ok(Moved { name: state.name.clone(), state: "active".into(), reason })
     }
 
-    /// Takes a learned skill out of use: the text before it comes back, or the skill goes to the trash.
-    pub(super) async fn retire(&self, state: &SkillState, reason: String, now_ms: i64) -> Result<Moved> {
+    /// Takes a learned skill out of use: the text before it comes back, if that is wanted and there is one, or the skill goes
+    /// to the trash.
+    pub(super) async fn retire(&self, state: &SkillState, reason: String, back: bool, now_ms: i64) -> Result<Moved> {
         let parent = match self.store.skill_version(state.version).await?.and_then(|version| version.parent) {
-            Some(parent) => self.store.skill_version(parent).await?.filter(|parent| parent.name == state.name),
-            None => None,
+            Some(parent) if back => self.store.skill_version(parent).await?.filter(|parent| parent.name == state.name),
+            _ => None,
         };
         if let Some(parent) = parent {
             let reason = format!("version {} is back; {reason}", parent.id);
@@ -116,7 +116,8 @@ impl Workshop {
                 return Ok(Moved { name: state.name.clone(), state: "user".into(), reason });
             }
             let known = self.measured(&state.name, Some(&parent.hash), None).await?;
-            let standing = if known.verdict == Verdict::Helps { "active" } else { "trial" };
+            let proven = known.verdict == Verdict::Helps && self.passes(&state.name, &parent.hash).await?;
+            let standing = if proven { "active" } else { "trial" };
             let back = SkillState {
                 state: standing.into(),
                 version: parent.id,
@@ -131,16 +132,22 @@ impl Workshop {
         // Out of use first, and marked until its file is gone, too: `sync` takes up what a crash has left.
         let going = SkillState { state: GOING.into(), since_ms: now_ms, reason, ..state.clone() };
         self.store.skill_put_states(vec![going.clone()]).await?;
+        self.refresh_measured().await?;
         self.let_go(&going, now_ms).await
     }
 
     /// Removes the file of a skill that is going.
     pub(super) async fn let_go(&self, going: &SkillState, now_ms: i64) -> Result<Moved> {
-        let name = going.name.clone();
-        let removed = self.files(move |library| library.remove(&name, now_ms).map(|_| ())).await;
+        let (name, hash) = (going.name.clone(), u128::from_str_radix(&going.hash, 16).unwrap_or_default());
+        let removed = self.files(move |library| library.remove_text(&name, hash, now_ms)).await;
         match removed {
-            Ok(()) | Err(super::Error::Library(crate::Error::NotFound { .. })) => {}
-            Err(error) => return Err(error),
+            // Another text by now is somebody's work, and stays.
+            Ok(()) | Err(super::Error::Library(crate::Error::NotFound { .. } | crate::Error::Changed { .. })) => {}
+            // It is given to nobody, and goes when it can.
+            Err(error) => {
+                tracing::warn!(skill = going.name, %error, "a skill that is out of use cannot be moved to the trash yet");
+                return Ok(Moved { name: going.name.clone(), state: "retired".into(), reason: going.reason.clone() });
+            }
         }
         let gone = SkillState { state: "retired".into(), ..going.clone() };
         self.store.skill_put_states(vec![gone]).await?;
@@ -174,7 +181,7 @@ impl Workshop {
             for (_, state, known) in judged.into_iter().take(excess) {
                 let most = self.rules.most_active;
                 let why = format!("{most} skills are enough; this was the least useful: {}", shown(known.effect));
-                moved.push(self.retire(&state, why, now_ms).await?);
+                moved.push(self.retire(&state, why, false, now_ms).await?);
             }
         }
         Ok(moved)
@@ -182,7 +189,7 @@ impl Workshop {
 }
 
 /// An effect for people: points of a hundred, with the interval.
-fn shown(effect: Option<Effect>) -> String {
+pub(super) fn shown(effect: Option<Effect>) -> String {
     effect.map_or_else(
         || "no comparison yet".to_owned(),
         |e| format!("{:+.0} points ({:+.0} to {:+.0})", e.mean * 100.0, e.low * 100.0, e.high * 100.0),

@@ -1,5 +1,6 @@
-//! A population of users and of learned skills with known effects: each turn that a skill fits is drawn for or against it, ends
-//! well or badly as the skill's effect and the user's day say, and the gate is looked at after every single turn.
+//! A population of users and of learned skills with known effects: each conversation is drawn for or against a skill, its
+//! turns end well or badly as the skill's effect, the user's day and the conversation itself say, and the gate is looked at after
+//! every single turn.
 
 use metaclaw_skills::proof::{Evidence, Verdict};
 
@@ -44,8 +45,9 @@ impl Dice {
     }
 }
 
-/// One skill of a user whose tasks get easier and harder, in at most `most` turns that it fits.
-pub(crate) fn live(kind: Kind, seed: u64, most: u32) -> Fate {
+/// One skill of a user whose tasks get easier and harder, in at most `most` turns that it fits; conversations have `long` such
+/// turns on average.
+pub(crate) fn live(kind: Kind, long: u32, seed: u64, most: u32) -> Fate {
     let mut dice = Dice::new(seed);
     // The first rolls of neighbouring seeds are alike.
     for _ in 0..8 {
@@ -55,11 +57,17 @@ pub(crate) fn live(kind: Kind, seed: u64, most: u32) -> Fate {
     // Users differ in how often a turn of theirs ends well without help, and so do their weeks.
     let home = 0.35 + 0.35 * dice.roll();
     let mut mood = 0.0f64;
+    let (mut conversation, mut held_out, mut luck) = (0, false, 0.0);
     for turn in 1..=most {
         mood = (mood + 0.04 * (dice.roll() - 0.5)).clamp(-0.15, 0.15);
-        let held_out = dice.roll() < SHARE;
-        let rate = home + mood + if held_out { 0.0 } else { kind.effect };
-        evidence.see(held_out, SHARE, dice.roll() < rate.clamp(0.01, 0.99), 300);
+        if turn == 1 || dice.roll() < 1.0 / f64::from(long) {
+            conversation += 1;
+            held_out = dice.roll() < SHARE;
+            // Turns of one conversation hang together.
+            luck = if long > 1 { 0.2 * (dice.roll() - 0.5) } else { 0.0 };
+        }
+        let rate = home + mood + luck + if held_out { 0.0 } else { kind.effect };
+        evidence.see(conversation, held_out, SHARE, dice.roll() < rate.clamp(0.01, 0.99), 300);
         // The bets after each turn; the slow look for skills without any use now and then, as it costs more.
         let verdict = if turn % 50 == 0 { evidence.verdict() } else { evidence.proven() };
         if verdict != Verdict::Open {

@@ -104,7 +104,7 @@ pub struct SkillProposal {
     pub base: Option<i64>,
     /// Whose; empty = everybody's.
     pub agent: String,
-    /// `waiting`, `taken`, `rejected`.
+    /// `waiting`, `taking` (its text is being written), `taken`, `rejected`.
     pub state: String,
     /// Why it waits: `quarantine`, `suggestion`, `review`, `full`.
     pub hold: Option<String>,
@@ -380,31 +380,41 @@ impl Store {
         .await
     }
 
-    /// Takes a proposal, and puts the skill where it stands now, at once. False if the proposal does not wait any more; the
-    /// skill stands there all the same, since its text is in the library.
-    pub async fn skill_take(
-        &self,
-        id: i64,
-        version: (i64, String),
-        state: Option<SkillState>,
-        at_ms: i64,
-    ) -> Result<bool> {
+    /// Claims a proposal that waits, with the text that is about to be written. False if it does not wait any more.
+    pub async fn skill_claim(&self, id: i64, version: i64) -> Result<bool> {
         self.write(move |conn, _| {
             Box::pin(async move {
-                let done = sqlx::query(
-                    "UPDATE skill_proposals SET state = 'taken', version = ?2, findings = ?3, decided = ?4
-                     WHERE id = ?1 AND state = 'waiting'",
-                )
-                .bind(id)
-                .bind(version.0)
-                .bind(version.1)
-                .bind(at_ms)
-                .execute(&mut *conn)
-                .await?;
+                let claimed =
+                    "UPDATE skill_proposals SET state = 'taking', version = ? WHERE id = ? AND state = 'waiting'";
+                let done = sqlx::query(claimed).bind(version).bind(id).execute(conn).await?;
+                Ok(done.rows_affected() == 1)
+            })
+        })
+        .await
+    }
+
+    /// Gives a claimed proposal back: it waits for this reason.
+    pub async fn skill_unclaim(&self, id: i64, hold: &'static str) -> Result<()> {
+        self.write(move |conn, _| {
+            Box::pin(async move {
+                let back = "UPDATE skill_proposals SET state = 'waiting', hold = ifnull(hold, ?) WHERE id = ? AND state = 'taking'";
+                sqlx::query(back).bind(hold).bind(id).execute(conn).await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// A claimed proposal is taken, and its skill stands where it stands now, at once.
+    pub async fn skill_taken(&self, id: i64, state: Option<SkillState>, at_ms: i64) -> Result<()> {
+        self.write(move |conn, _| {
+            Box::pin(async move {
+                let taken = "UPDATE skill_proposals SET state = 'taken', decided = ? WHERE id = ? AND state = 'taking'";
+                sqlx::query(taken).bind(at_ms).bind(id).execute(&mut *conn).await?;
                 if let Some(state) = state {
                     put_state(conn, state).await?;
                 }
-                Ok(done.rows_affected() == 1)
+                Ok(())
             })
         })
         .await

@@ -107,6 +107,8 @@ pub struct SkillOutcome {
 /// A turn that a skill fitted, and what came of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Observation {
+    /// Number of its session.
+    pub conversation: i64,
     /// The skill was left out.
     pub held_out: bool,
     /// How likely that was.
@@ -262,7 +264,8 @@ impl Store {
         agent: Option<&str>,
     ) -> Result<Vec<Observation>> {
         let rows = sqlx::query(
-            "SELECT e.held_out, e.share, e.tokens, t.good FROM skill_exposures e JOIN skill_turns t ON t.turn = e.turn
+            "SELECT s.key, e.held_out, e.share, e.tokens, t.good FROM skill_exposures e
+             JOIN skill_turns t ON t.turn = e.turn JOIN sessions s ON s.id = t.session
              WHERE e.name = ?1 AND (?2 IS NULL OR e.version = ?2) AND (?3 IS NULL OR t.agent = ?3)
                AND t.settled IS NOT NULL
              ORDER BY t.settled",
@@ -270,6 +273,7 @@ impl Store {
         let rows = rows.bind(name).bind(version).bind(agent).fetch_all(&self.shared.readers).await;
         let observation = |row: &SqliteRow| {
             Ok(Observation {
+                conversation: row.try_get("key")?,
                 held_out: row.try_get("held_out")?,
                 share: row.try_get("share")?,
                 good: row.try_get::<Option<bool>, _>("good")?.unwrap_or(false),
@@ -345,13 +349,13 @@ impl Store {
     }
 }
 
-/// A session is looked through up to a user turn.
+/// A session is looked through up to a user turn; while it goes on, its newest turn is not, since nobody knows yet how the
+/// user takes it.
 pub(super) async fn pass(conn: &mut SqliteConnection, session: &str, through: u32) -> sqlx::Result<()> {
-    sqlx::query("UPDATE skill_turns SET looked = 1 WHERE session = ? AND turn_no <= ? AND looked = 0")
-        .bind(session)
-        .bind(through)
-        .execute(conn)
-        .await?;
+    let pass = "UPDATE skill_turns SET looked = 1 WHERE session = ?1 AND turn_no <= ?2 AND looked = 0
+                  AND ((SELECT ended FROM sessions WHERE id = ?1) IS NOT NULL
+                       OR turn_no < (SELECT max(turn_no) FROM skill_turns WHERE session = ?1))";
+    sqlx::query(pass).bind(session).bind(through).execute(conn).await?;
     Ok(())
 }
 

@@ -7,3 +7,4 @@ mod failures;
 mod journal;
 #[cfg(unix)]
 mod kill;
+mod replays;
