@@ -7,7 +7,7 @@ import { clear, diffLines, findingText, reach, signed, standing, type Effect } f
 import { prefs } from "../src/state/prefs.svelte";
 import { toasts } from "../src/state/toasts.svelte";
 
-const effect = (more: Partial<Effect>): Effect => ({ name: "a", agent: "", uses: 8, wins: 7, control: 6, control_wins: 2, tokens: 400, effect: 0.14, low: 0.03, high: 0.25, helps: 0.9, verdict: "open", for_help: 4, for_harm: 0.1, replays: [], ...more });
+const effect = (more: Partial<Effect>): Effect => ({ name: "a", agent: "", uses: 8, wins: 7, control: 6, control_wins: 2, drawn: 0, drawn_wins: 0, tokens: 400, effect: 0.14, low: 0.03, high: 0.25, helps: 0.9, verdict: "open", for_help: 4, for_harm: 0.1, replays: [], ...more });
 
 beforeEach(() => prefs.set({ lang: "en" }));
 
