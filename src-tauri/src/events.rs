@@ -56,6 +56,12 @@ pub(crate) fn line(event: &Event, words: &Words) -> Option<Line> {
         },
         "learning_on" => (words.ev_learning_on.to_owned(), "skills".to_owned()),
         "learning_off" => (words.ev_learning_off.to_owned(), "skills".to_owned()),
+        "skill_replayed" => {
+            let name = text("skill");
+            let page = format!("skills/{}", engine::client::segment(name));
+            (fill(words.ev_skill_replayed, &[("name", name)]), page)
+        }
+        "meaning_off" if text("of") == "memory" => (words.ev_memory_meaning_off.to_owned(), "memory".to_owned()),
         "meaning_off" => (words.ev_meaning_off.to_owned(), "skills".to_owned()),
         "model_fetched" => (fill(words.ev_model, &[("id", text("id"))]), "settings/provider".to_owned()),
         "model_not_fetched" => (fill(words.ev_model_failed, &[("id", text("id"))]), "settings/provider".to_owned()),
@@ -121,6 +127,9 @@ mod tests {
     #[case("skill_evolved", json!({ "outcome": "proposed", "proposals": [3, 4], "waiting": [3, 4] }), Some(("Skills need your yes: 2", "skills")))]
     #[case("skill_evolved", json!({ "outcome": "nothing", "proposals": [], "waiting": [] }), None)]
     #[case("learning_off", json!({ "reason": "no model" }), Some(("No skills are learned", "skills")))]
+    #[case("skill_replayed", json!({ "skill": "git" }), Some(("A judge compared answers with git and without it", "skills/git")))]
+    #[case("meaning_off", json!({ "reason": "no model", "of": "memory" }), Some(("Memories are found by words only", "memory")))]
+    #[case("meaning_off", json!({ "reason": "no model" }), Some(("Skills are found by words only", "skills")))]
     #[case("model_fetched", json!({ "id": "smollm2" }), Some(("smollm2 is here", "settings/provider")))]
     #[case("weights_swapped", json!({}), Some(("weights swapped", "home")))]
     #[case("session_ended", json!({}), None)]
