@@ -1,7 +1,8 @@
-# run · app · test · test-app · install · uninstall · lint · bench · package. Each target first installs what it needs on
-# Debian and Ubuntu, once; elsewhere it says what is missing. CARGO_FLAGS goes to every cargo call (CI: --locked).
+# run · app · test · test-app · install · uninstall · lint · lint-app · bench · package. Each target first installs what it
+# needs on Debian and Ubuntu, once; elsewhere it says what is missing. Only those of the desktop app need WebKitGTK and
+# Node.js. CARGO_FLAGS goes to every cargo call (CI: --locked).
 .DEFAULT_GOAL := run
-.PHONY: run app ui app-setup test test-app install uninstall test-setup peers lint bench bench-builtin bench-app icons package tarball
+.PHONY: run app ui test test-app install uninstall test-setup peers lint lint-app bench bench-builtin bench-app icons package tarball
 
 CARGO_FLAGS ?=
 PREFIX      ?= $(HOME)/.local
@@ -15,8 +16,8 @@ MODEL       := $(or $(METACLAW_TEST_MODEL),$(wildcard $(PEERS)/llm/$(SMALL).gguf
 VERSION     := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 NAME        := metaclaw-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
 
-# What lint and test look at: all, or all but the desktop app where its libraries or its pages cannot be had (APP=no).
-SCOPE       := $(abspath $(BUILD))/scope
+# The app and the command, as cargo is told of them: built together, so that they share what they are made of.
+DESKTOP     := -p metaclaw-app -p metaclaw-cli --features metaclaw-app/desktop
 DEB         := metaclaw_$(VERSION)_$(shell dpkg --print-architecture 2>/dev/null).deb
 
 # Where rustup puts cargo, for the shell that does not know it yet.
@@ -31,7 +32,7 @@ run:
 # The window and the tray icon around the service.
 app: ui
 	@scripts/need cargo cc webkit
-	cargo run --release $(CARGO_FLAGS) -p metaclaw-app
+	cargo run --release $(CARGO_FLAGS) -p metaclaw-app --features desktop
 
 # The window's pages, with exactly the packages of the lock file.
 ui: ui/dist/index.html
@@ -42,11 +43,6 @@ ui/node_modules/.package-lock.json: ui/package-lock.json
 	cd ui && npm ci --no-audit --no-fund --loglevel=error
 	touch $@
 
-app-setup:
-	@mkdir -p $(dir $(SCOPE)); echo "--workspace --exclude metaclaw-app" >$(SCOPE)
-	@if [ "$(APP)" != no ] && scripts/need cc webkit npm && $(MAKE) --no-print-directory ui; then echo "--workspace" >$(SCOPE); \
-	    else echo "left out: the desktop app"; fi
-
 # Puts the command `metaclaw` into $(PREFIX)/bin.
 install:
 	@scripts/need cargo cc
@@ -55,31 +51,35 @@ install:
 	install -m 755 $(BUILD)/release/metaclaw $(PREFIX)/bin/metaclaw
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "$(PREFIX)/bin is not on your PATH yet: export PATH=$(PREFIX)/bin:\$$PATH";; esac
 
-# Takes away what `make install` and MetaClaw put on this machine: models, the service's own files and the command. Settings,
-# turns, memories and skills stay; EVERYTHING=yes takes them too, after a second question.
+# Takes away what `make install`, `make run` and MetaClaw put on this machine: models, the service's own files and the command.
+# Settings, turns, memories and skills stay; EVERYTHING=yes takes them too, after a second question. YES=yes asks nothing.
 uninstall:
-	@if [ -x $(PREFIX)/bin/metaclaw ]; then $(PREFIX)/bin/metaclaw uninstall $(if $(EVERYTHING),--everything); \
-	    else echo "$(PREFIX)/bin/metaclaw is not there"; exit 1; fi
+	@program=; for one in $(PREFIX)/bin/metaclaw $(BUILD)/release/metaclaw; do [ -n "$$program" ] || [ ! -x $$one ] || program=$$one; done; \
+	if [ -z "$$program" ]; then echo "there is no metaclaw in $(PREFIX)/bin or $(BUILD)/release"; exit 1; fi; \
+	$$program uninstall $(if $(EVERYTHING),--everything) $(if $(YES),--yes $(if $(EVERYTHING),--yes-everything))
 	rm -f $(PREFIX)/bin/metaclaw
 
-# Everything there is to prove, the end-to-end tests included. cargo-nextest is used where it is installed.
-test: test-setup app-setup
+# Everything there is to prove, the end-to-end tests included, but for the desktop app. cargo-nextest is used where it is
+# installed.
+test: test-setup
 	@scripts/need cargo cc
-	cargo build $(CARGO_FLAGS) $$(cat $(SCOPE)) --bins --tests
+	cargo build $(CARGO_FLAGS) --workspace --bins --tests
 	@[ -e "$(MODEL)" ] || METACLAW_HOME=$(PEERS)/builtin $(BUILD)/debug/metaclaw models fetch $(SMALL) --yes || \
 	    echo "the small model cannot be fetched; the tests that need it say so and pass"
 	@rm -f $(SKIPPED)
 	export METACLAW_SKIPPED=$(SKIPPED); status=0; \
 	if cargo nextest --version >/dev/null 2>&1; \
-	    then cargo nextest run $(CARGO_FLAGS) $$(cat $(SCOPE)) && cargo test $(CARGO_FLAGS) --workspace --exclude metaclaw-app --doc; \
-	    else cargo test $(CARGO_FLAGS) $$(cat $(SCOPE)) --no-fail-fast; fi || status=$$?; \
+	    then cargo nextest run $(CARGO_FLAGS) --workspace && cargo test $(CARGO_FLAGS) --workspace --doc; \
+	    else cargo test $(CARGO_FLAGS) --workspace --no-fail-fast; fi || status=$$?; \
 	if [ -e $(SKIPPED) ]; then echo "passed without their peer:"; sort -u $(SKIPPED); fi; exit $$status
 
-# The app in a real desktop session without a screen: tray, menu, window, notifications. METACLAW_APP=PATH takes a given
-# build, METACLAW_SHOTS=FOLDER keeps pictures; tests/desktop/shots.py FOLDER takes one of every page.
+# The app's own tests, then the app in a real desktop session without a screen: tray, menu, window, notifications.
+# METACLAW_APP=PATH takes a given build, METACLAW_SHOTS=FOLDER keeps pictures; tests/desktop/shots.py FOLDER takes one of
+# every page.
 test-app: ui
 	@scripts/need cargo cc webkit desktop
-	cargo build $(CARGO_FLAGS) --workspace --bins
+	cargo build $(CARGO_FLAGS) $(DESKTOP) --bins --tests
+	cargo test $(CARGO_FLAGS) $(DESKTOP) --bin metaclaw-app
 	METACLAW_NO_SKIP=1 CARGO_TARGET_DIR=$(abspath $(BUILD)) \
 	    /usr/bin/python3 -m unittest discover --start-directory tests/desktop --verbose
 
@@ -102,16 +102,20 @@ $(PEERS)/claude-code/ready:
 	npm install --silent --no-audit --no-fund --prefix $(@D) @anthropic-ai/claude-code@2.1.332
 	touch $@
 
-lint: app-setup
+lint:
 	@scripts/need cargo cc
 	cargo fmt --all --check
-	cargo clippy $(CARGO_FLAGS) $$(cat $(SCOPE)) --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc $(CARGO_FLAGS) $$(cat $(SCOPE)) --no-deps --quiet
+	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc $(CARGO_FLAGS) --workspace --no-deps --quiet
 	@if cargo deny --version >/dev/null 2>&1; then \
 	    cargo deny --workspace check bans licenses sources && \
 	    if cargo deny fetch db >/dev/null 2>&1; then cargo deny --workspace check advisories; \
 	    else echo "skipped: advisories, since their database cannot be reached"; fi; \
 	else echo "skipped: cargo-deny is not installed (cargo install --locked cargo-deny)"; fi
+
+lint-app: ui
+	@scripts/need cargo cc webkit
+	cargo clippy $(CARGO_FLAGS) $(DESKTOP) --all-targets -- -D warnings
 
 # The figures of the README, measured here and now; prints a Markdown table.
 bench:
@@ -128,7 +132,7 @@ bench-builtin:
 # The app's own figures, of the release build in a session without a screen: memory, idle time, start, window.
 bench-app: ui
 	@scripts/need cargo cc webkit desktop
-	cargo build --release $(CARGO_FLAGS) -p metaclaw-app
+	cargo build --release $(CARGO_FLAGS) $(DESKTOP)
 	METACLAW_APP=$(abspath $(BUILD))/release/metaclaw-app /usr/bin/python3 tests/desktop/figures.py
 
 # The pictures of the tray and of the program, from icons/*.svg.
@@ -139,7 +143,7 @@ icons:
 # A Debian package with the app and the command, in $(BUILD)/package, and the checksum beside it.
 package: ui
 	@scripts/need cargo cc webkit dpkg-deb dpkg-shlibdeps
-	cargo build --release $(CARGO_FLAGS) -p metaclaw-app -p metaclaw-cli
+	cargo build --release $(CARGO_FLAGS) $(DESKTOP)
 	scripts/deb $(BUILD)/release $(BUILD)/package/$(DEB)
 	cd $(BUILD)/package && sha256sum $(DEB) | tee $(DEB).sha256
 

@@ -37,6 +37,10 @@ use crate::args::Args;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
+    // Another process of this program may have been asked to render a chat template.
+    if let Some(code) = engine::rendered() {
+        return code;
+    }
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => {

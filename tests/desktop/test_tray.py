@@ -1,5 +1,6 @@
 """The tray in a real session: what it shows, what its menu does, and how the program begins and ends."""
 
+import json
 import subprocess
 import unittest
 
@@ -157,6 +158,15 @@ class Tray(DesktopTest):
         until(lambda: f"Exec={APP} --background" in entry.read_text(), "the entry of a program that was moved")
         app.tray().click("Start at login")
         until(lambda: not entry.exists(), "the end of the entry")
+
+
+class AnotherProcess(unittest.TestCase):
+    def test_the_app_renders_templates_of_strangers_within_its_limits(self):
+        hello = {"messages": [{"role": "user", "content": "hello"}], "tools": [], "bytes": 5, "thinks": False}
+        order = {"source": "{{ messages[0].content }}, {{ 6 * 7 }}", "begin": "", "end": "", "conversation": hello}
+        # As it is started for it: with no variables, and so with no display.
+        done = subprocess.run([APP, "render-template"], input=json.dumps(order), env={}, capture_output=True, text=True)
+        self.assertEqual((done.returncode, json.loads(done.stdout or "null")), (0, {"Ok": "hello, 42"}), done.stderr)
 
 
 class WithoutTray(DesktopTest):

@@ -26,6 +26,24 @@ async fn phase(product: &Product) -> Value {
 }
 
 #[tokio::test]
+async fn the_stop_sequence_that_came_is_told_where_the_api_has_a_place_for_it() {
+    let Some(model) = small_model() else { return };
+    let mut product = product(&model, json!({"skills": {"enabled": false}}));
+    product.start().await;
+    let agent = product.agent().patient();
+    let mut body = hello(Api::Messages, QUESTION, false);
+    // One of these letters is in any answer.
+    body["stop_sequences"] = json!(["a", "e", "i", "o", "u"]);
+    body["temperature"] = json!(0);
+    let whole = agent.ask(Api::Messages, &body).await.json();
+    assert_eq!(whole["stop_reason"], "stop_sequence", "{whole:#}");
+    assert!(body["stop_sequences"].as_array().is_some_and(|all| all.contains(&whole["stop_sequence"])), "{whole:#}");
+    body["stream"] = json!(true);
+    let streamed = agent.ask(Api::Messages, &body).await.text();
+    assert!(streamed.contains(r#""stop_reason":"stop_sequence""#), "{streamed}");
+}
+
+#[tokio::test]
 async fn answers_in_every_api_with_the_skill_and_the_journal() {
     let Some(model) = small_model() else { return };
     let mut product = product(&model, json!({}));
@@ -155,6 +173,8 @@ async fn a_model_that_is_here_is_set_up_tried_listed_and_removed() {
     let (first, second) = out.split_once("Another conversation").expect("two turns");
     assert!(first.contains("Model:") && first.contains("added: skill write-email"), "{out}");
     assert!(second.contains("Model:") && second.contains("memory"), "{out}");
+    let told = product.output("err");
+    assert!(!told.contains("WARN"), "a warning stands in the middle of the first answer: {told}");
     let turns = product.turns().await;
     assert_eq!(turns.len(), 2, "{turns:#?}");
     for turn in &turns {

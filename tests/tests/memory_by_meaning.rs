@@ -72,7 +72,7 @@ fn sent(provider: &Provider) -> String {
 }
 
 fn asked_for(provider: &Provider, words: &str) -> usize {
-    let asked = provider.seen().into_iter().filter(|seen| seen.head.target.ends_with("/embeddings"));
+    let asked = provider.all().into_iter().filter(|seen| seen.head.target.ends_with("/embeddings"));
     asked.filter(|seen| seen.text().contains(words)).count()
 }
 

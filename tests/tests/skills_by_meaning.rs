@@ -59,12 +59,12 @@ async fn a_skill_that_shares_no_word_with_the_question_is_found() {
     let talk = product.turns().await.into_iter().find(|turn| !turn.to_string().contains("harbour-office"));
     assert!(talk.is_some(), "small talk was given the skill");
     // After a start, nothing is asked for twice.
-    let before = provider.seen().iter().filter(|seen| seen.head.target.ends_with("/embeddings")).count();
+    let before = provider.all().iter().filter(|seen| seen.head.target.ends_with("/embeddings")).count();
     let mut product = product;
     product.stop().await;
     product.start().await;
     until("all skills have vectors", || async { (by_meaning(&product).await["on"] == true).then_some(()) }).await;
-    assert_eq!(provider.seen().iter().filter(|seen| seen.head.target.ends_with("/embeddings")).count(), before);
+    assert_eq!(provider.all().iter().filter(|seen| seen.head.target.ends_with("/embeddings")).count(), before);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use metaclaw_tests::agent::hello;
 use metaclaw_tests::answer::Api;
 use metaclaw_tests::product::{Product, health};
 use metaclaw_tests::provider::Provider;
+use metaclaw_tests::within;
 use serde_json::json;
 
 /// A service that runs, with a turn, a skill, models and a file of somebody else's.
@@ -101,4 +102,40 @@ async fn everything_goes_after_a_second_yes_but_for_what_is_not_metaclaws() {
     let said = product.cli(&["uninstall", "--everything", "--yes", "--yes-everything"]).await;
     assert_eq!(said.code, 0, "{said:#?}");
     assert!(!product.home().exists());
+}
+
+#[tokio::test]
+async fn where_there_is_nothing_it_says_so() {
+    let provider = Provider::start().await;
+    let product = Product::at(&provider, &json!({}));
+    std::fs::remove_file(product.home().join("config.yaml")).expect("the config");
+    let said = product.cli(&["uninstall"]).await;
+    assert_eq!(said.code, 0, "{said:#?}");
+    assert!(said.out.contains("There is nothing to remove"), "{said:#?}");
+    assert_eq!(product.json(&["uninstall"]).await["freed"], 0);
+}
+
+#[tokio::test]
+async fn what_another_process_fetches_is_fetched_once_and_not_taken_away() {
+    let provider = Provider::start().await;
+    let product = Product::at(&provider, &json!({}));
+    // A hub that never answers.
+    let hub = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+    let base = format!("http://{}", hub.local_addr().expect("an address"));
+    let settings = format!("{}\nbuiltin: {{hub: \"{base}\", index: \"{base}\"}}\n", product.config());
+    product.write_config(&settings);
+    let fetch = ["models", "fetch", "smollm2-135m-instruct", "--yes"];
+    let mut first = product.command(fetch).spawn().expect("the binary runs");
+    let (asks, _) = within("the hub is asked", hub.accept()).await.expect("a connection");
+    let holder = format!("process {}", first.id().expect("it runs"));
+    let said = product.cli(&fetch).await;
+    assert!(said.code != 0 && said.err.contains(&holder), "{said:#?}");
+    let said = product.cli(&["uninstall", "--yes"]).await;
+    assert!(said.code == 1 && said.err.contains("Nothing was removed") && said.err.contains(&holder), "{said:#?}");
+    first.kill().await.expect("it ends");
+    drop(asks);
+    // The lock of a process that was killed holds nobody up.
+    let said = product.cli(&["uninstall", "--yes"]).await;
+    assert_eq!(said.code, 0, "{said:#?}");
+    assert!(!product.home().join("models").exists());
 }

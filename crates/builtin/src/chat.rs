@@ -1,6 +1,11 @@
 //! A request in the form of OpenAI's Chat Completions, read into what the model needs, or refused with what is wrong.
 
-use serde::Deserialize;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::sample::Choice;
@@ -14,6 +19,9 @@ const TOP_P: f32 = 0.9;
 /// Most stop sequences, and bytes of one: each is looked for behind every token.
 const STOPS: usize = 16;
 const LONGEST_STOP: usize = 1024;
+
+/// Most messages, and calls in one of them, that are read at all. No context holds as many.
+const MOST: usize = 1 << 16;
 
 /// A request that is not answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,6 +57,7 @@ impl Refusal {
 /// The request as it comes.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Wire {
+    #[serde(deserialize_with = "some")]
     messages: Vec<Message>,
     #[serde(default)]
     tools: Option<Vec<Value>>,
@@ -110,8 +119,8 @@ struct Message {
     role: String,
     #[serde(default)]
     content: Option<Content>,
-    #[serde(default)]
-    tool_calls: Option<Vec<Value>>,
+    #[serde(default, deserialize_with = "calls")]
+    tool_calls: Vec<Box<RawValue>>,
     #[serde(default)]
     tool_call_id: Option<String>,
     #[serde(default)]
@@ -133,6 +142,39 @@ struct Part {
     text: Option<String>,
     #[serde(default)]
     refusal: Option<String>,
+}
+
+/// A list that is refused before it takes more memory than any conversation needs.
+fn some<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    struct Few<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Few<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+            to.write_str("a list")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+            let mut read = Vec::new();
+            while let Some(item) = list.next_element()? {
+                if read.len() == MOST {
+                    return Err(serde::de::Error::custom(format!("a list with more than {MOST} entries")));
+                }
+                read.push(item);
+            }
+            Ok(read)
+        }
+
+        fn visit_unit<E>(self) -> Result<Vec<T>, E> {
+            Ok(Vec::new())
+        }
+    }
+    from.deserialize_any(Few(PhantomData))
+}
+
+/// What a call costs before it is shown: its own text.
+fn calls<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Box<RawValue>>, D::Error> {
+    some(from)
 }
 
 /// A request as the model takes it.
@@ -226,14 +268,19 @@ impl Wire {
     }
 
     /// The conversation as the template takes it.
-    pub(crate) fn conversation(&self, template: &Template) -> Result<Conversation, Refusal> {
+    pub(crate) fn conversation(&self, template: &Template, ended: &dyn Fn() -> bool) -> Result<Conversation, Refusal> {
         let thinks = self
             .chat_template_kwargs
             .as_ref()
             .and_then(|options| options.get("enable_thinking")?.as_bool())
             .unwrap_or(false);
-        let messages: Vec<Value> =
-            self.messages.iter().map(|message| message.shown(template.takes_tools)).collect::<Result<_, _>>()?;
+        let mut messages = Vec::with_capacity(self.messages.len());
+        for message in &self.messages {
+            if ended() {
+                return Err(nobody_waits());
+            }
+            messages.push(message.shown(template.takes_tools)?);
+        }
         let tools = match (&self.tools, self.has_tools() && template.takes_tools) {
             (Some(tools), true) => tools.clone(),
             _ => Vec::new(),
@@ -242,9 +289,14 @@ impl Wire {
         Ok(Conversation { messages, tools, bytes, thinks })
     }
 
-    /// Bytes of what was said: no template makes much less of it.
-    pub(crate) fn said(&self) -> usize {
-        self.messages.iter().map(|message| message.content.as_ref().map_or(0, Content::bytes)).sum()
+    /// Bytes of what was said, calls included, and the messages and calls: no template makes much less of the former, and
+    /// none makes less than a token of each of the latter.
+    pub(crate) fn said(&self) -> (usize, usize) {
+        self.messages.iter().fold((0, 0), |(bytes, count), message| {
+            let content = message.content.as_ref().map_or(0, Content::bytes);
+            let calls: usize = message.tool_calls.iter().map(|call| called(call.get())).sum();
+            (bytes + content + calls, count + 1 + message.tool_calls.len())
+        })
     }
 }
 
@@ -255,6 +307,16 @@ impl Content {
             Self::Parts(parts) => parts.iter().filter_map(|part| part.text.as_ref()).map(String::len).sum(),
         }
     }
+}
+
+/// Bytes of a call as it is shown at the least: blanks may go, and six bytes of an escape become two.
+fn called(call: &str) -> usize {
+    call.bytes().filter(|byte| !byte.is_ascii_whitespace()).count() / 3
+}
+
+/// The answer for nobody.
+pub(crate) fn nobody_waits() -> Refusal {
+    Refusal { status: 499, code: "cancelled", message: "Nobody waits any more.".to_owned() }
 }
 
 /// A body that is no request, with the place in it where that shows.
@@ -318,7 +380,7 @@ impl Message {
             }
         };
         let role = if self.role == "developer" { "system" } else { self.role.as_str() };
-        let calls: Vec<Value> = self.tool_calls.iter().flatten().map(call).collect();
+        let calls = self.tool_calls.iter().map(|written| call(written)).collect::<Result<Vec<Value>, _>>()?;
         if tools {
             let mut shown = json!({"role": role, "content": text});
             if let Value::Object(shown) = &mut shown {
@@ -334,11 +396,9 @@ impl Message {
             return Ok(shown);
         }
         // A template that knows no tools would drop calls and results; as words they stay.
-        let mut text = text;
-        for call in calls {
-            let function = call.get("function").unwrap_or(&call);
-            text = format!("{text}{}{function}", if text.is_empty() { "" } else { "\n" });
-        }
+        let said = Some(text).filter(|text| !text.is_empty());
+        let called = calls.iter().map(|call| call.get("function").unwrap_or(call).to_string());
+        let text = said.into_iter().chain(called).collect::<Vec<_>>().join("\n");
         Ok(match role {
             "tool" | "function" => json!({"role": "user", "content": format!("Tool result:\n{text}")}),
             role => json!({"role": role, "content": text}),
@@ -347,15 +407,16 @@ impl Message {
 }
 
 /// A call with its arguments as an object, as templates expect them.
-fn call(call: &Value) -> Value {
-    let mut call = call.clone();
+fn call(written: &RawValue) -> Result<Value, Refusal> {
+    let mut call: Value = serde_json::from_str(written.get())
+        .map_err(|error| Refusal::bad("invalid_request", format!("A tool call cannot be read: {error}.")))?;
     if let Some(Value::String(arguments)) = call.pointer("/function/arguments")
         && let Ok(Value::Object(arguments)) = serde_json::from_str(arguments)
         && let Some(place) = call.pointer_mut("/function/arguments")
     {
         *place = Value::Object(arguments);
     }
-    call
+    Ok(call)
 }
 
 #[cfg(test)]
@@ -419,6 +480,19 @@ mod tests {
         let refusal = wishes.room(9000, 8192).unwrap_err();
         assert_eq!(refusal.code, "context_length_exceeded");
         assert!(refusal.message.contains("9000") && refusal.message.contains("8192"));
+    }
+
+    #[test]
+    fn what_nobody_could_ever_say_is_refused_while_it_is_read() {
+        let message = r#"{"role":"user"}"#;
+        let many = |count: usize| format!("{{\"messages\":[{}]}}", vec![message; count].join(","));
+        assert!(Wire::read(many(MOST).as_bytes()).is_ok());
+        let refusal = Wire::read(many(MOST + 1).as_bytes()).unwrap_err();
+        assert!(refusal.message.contains("more than 65536 entries"), "{refusal}");
+        let calls = [r#"{"function":{"name":"f","arguments":"{}"}}"#; 5].join(",");
+        let wire = format!("{{\"messages\":[{{\"role\":\"assistant\",\"tool_calls\":[{calls}]}},{message}]}}");
+        let (bytes, count) = Wire::read(wire.as_bytes()).unwrap().said();
+        assert!(count == 7 && bytes > 5 * 10, "{bytes} bytes, {count} messages and calls");
     }
 
     #[test]

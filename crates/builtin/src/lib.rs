@@ -3,6 +3,7 @@
 //! those of OpenAI's Chat Completions; whoever owns a [`Room`] hands them in and out.
 
 mod act;
+mod apart;
 mod attend;
 mod blocks;
 mod chat;
@@ -23,6 +24,7 @@ mod vocab;
 mod wide;
 mod work;
 
+pub use apart::{rendered, renderer};
 pub use chat::Refusal;
 pub use error::{Fault, ModelFault};
 pub use model::check;

@@ -6,14 +6,15 @@ use std::time::SystemTime;
 
 use tokio::time::Instant;
 
+use crate::apart::Unrendered;
 use crate::attend::Cache;
-use crate::chat::{Refusal, Wire, Wishes, too_long};
+use crate::chat::{Refusal, Wire, Wishes, nobody_waits, too_long};
 use crate::error::{Fault, ModelFault};
 use crate::gguf::Gguf;
 use crate::net::{BATCH, Desk, Net, family};
 use crate::reply::{End, Figures, Likelihood};
 use crate::sample::{Sampler, likelihoods};
-use crate::say::{Said, Speech};
+use crate::say::{Said, Speech, THINK};
 use crate::template::Template;
 use crate::vocab::{Unread, Vocab};
 
@@ -66,20 +67,30 @@ impl Front {
         ended: &dyn Fn() -> bool,
     ) -> Result<Prompt, Refusal> {
         let context = if context == 0 { self.trained } else { context.min(self.trained) };
-        let least = self.vocab.least(wire.said());
+        let (bytes, count) = wire.said();
+        let least = self.vocab.least(bytes).max(count);
         if least > context {
             return Err(too_long(least, context));
         }
-        let conversation = wire.conversation(&self.template)?;
-        let text = self.template.render(&conversation, &self.vocab).map_err(|reason| {
-            Refusal::bad(
+        let conversation = wire.conversation(&self.template, ended)?;
+        let text = self.template.render(&conversation, &self.vocab, ended).map_err(|unrendered| match unrendered {
+            Unrendered::Refused(reason) => Refusal::bad(
                 "invalid_request",
                 format!("The built-in model's chat template does not take this conversation: {reason}."),
-            )
+            ),
+            Unrendered::Broken(how) => Refusal {
+                status: 503,
+                code: "model_unusable",
+                message: format!(
+                    "The chat template of {} broke off: {how}. Take another file of this model, or another model.",
+                    self.stamp.file.display()
+                ),
+            },
+            Unrendered::Ended => nobody_waits(),
         })?;
         let tokens = self.vocab.tokens(&text, context, ended).map_err(|unread| match unread {
             Unread::TooLong => too_long(context + 1, context),
-            Unread::Ended => Refusal { status: 499, code: "cancelled", message: "Nobody waits any more.".to_owned() },
+            Unread::Ended => nobody_waits(),
         })?;
         if tokens.is_empty() {
             return Err(Refusal::bad(
@@ -88,7 +99,7 @@ impl Front {
             ));
         }
         let room = wishes.room(tokens.len(), context)?;
-        let thinking = text.trim_end().ends_with("<think>");
+        let thinking = text.trim_end().ends_with(THINK.0);
         Ok(Prompt { tokens, room, thinking, calls: !conversation.tools.is_empty() })
     }
 }
@@ -121,19 +132,20 @@ pub fn check(file: &Path) -> Result<(), Fault> {
 }
 
 /// Loads a model.
-pub(crate) fn load(stamp: Stamp) -> Result<(Running, Front), ModelFault> {
+/// `apart`: the program that renders the templates of strangers.
+pub(crate) fn load(stamp: Stamp, apart: Option<PathBuf>) -> Result<(Running, Front), ModelFault> {
     let file = stamp.file.clone();
-    read(stamp).map_err(|fault| ModelFault { file, fault })
+    read(stamp, apart).map_err(|fault| ModelFault { file, fault })
 }
 
-fn read(stamp: Stamp) -> Result<(Running, Front), Fault> {
+fn read(stamp: Stamp, apart: Option<PathBuf>) -> Result<(Running, Front), Fault> {
     let mut file = Gguf::open(&stamp.file)?;
     let net = Net::load(&mut file)?;
     let vocab = Vocab::load(&mut file)?;
     let source = file.text("tokenizer.chat_template").map(str::to_owned);
     let begin = vocab.begin_text(&file, "bos_token_id");
     let end = vocab.begin_text(&file, "eos_token_id");
-    let template = Template::new(source.as_deref(), begin, end)?;
+    let template = Template::new(source.as_deref(), begin, end, apart)?;
     let (cache, trained) = (net.cache(), net.context);
     let running = Running { net, cache, desk: Desk::default(), known: Vec::new() };
     Ok((running, Front { stamp, vocab, template, trained }))
@@ -173,7 +185,8 @@ impl Running {
         figures.prompt_ms = begun.elapsed().as_secs_f64() * 1000.0;
         let begun = Instant::now();
         let mut sampler = Sampler::new(wishes.choice.clone());
-        let mut speech = Speech::new(wishes.stops.clone(), prompt.thinking, prompt.calls);
+        let thinking = front.template.knows(THINK.0).then_some(prompt.thinking);
+        let mut speech = Speech::new(wishes.stops.clone(), thinking, prompt.calls);
         let end = loop {
             let token = sampler.next(self.desk.scores());
             figures.said += 1;
@@ -186,8 +199,8 @@ impl Running {
             if !said.is_empty() || !told.is_empty() {
                 tell(Step::Said(said, told));
             }
-            if speech.stopped {
-                break End::Stop;
+            if let Some(sequence) = speech.stopped.take() {
+                break End::Sequence(sequence);
             }
             if figures.said >= prompt.room {
                 break End::Length;
@@ -201,7 +214,9 @@ impl Running {
             }
             self.known.push(token);
         };
-        let (rest, told) = (speech.end(), speech.likelihoods());
+        // Behind a stop sequence nothing is told.
+        let rest = if matches!(end, End::Sequence(_)) { Vec::new() } else { speech.end() };
+        let told = speech.likelihoods();
         if !rest.is_empty() || !told.is_empty() {
             tell(Step::Said(rest, told));
         }

@@ -15,6 +15,8 @@ pub(crate) const BATCH: usize = 64;
 /// Largest width of a layer, and longest context: several times those of the largest models there are.
 const WIDEST: usize = 1 << 18;
 const LONGEST: usize = 1 << 22;
+/// How many times as wide as a layer all its heads may be; in models in use it is once or twice.
+const WIDER: usize = 4;
 
 /// The family of a file's model, if it is one that is built here.
 pub(crate) fn family(file: &Gguf) -> Result<String, Fault> {
@@ -133,6 +135,10 @@ impl Net {
         let all = asking.saturating_mul(size);
         if let Some(widest) = [width, inner, all].into_iter().max().filter(|widest| *widest > WIDEST) {
             return Err(Fault::Damaged(format!("it claims layers of {widest} numbers")));
+        }
+        // Keys and values are kept for every position, so the file's length does not bound them; width does.
+        if all > WIDER * width {
+            return Err(Fault::Damaged(format!("it claims {asking} heads of {size} numbers in layers of {width}")));
         }
         let key = format!("{family}.attention.layer_norm_rms_epsilon");
         let eps = file.real(&key).ok_or(Fault::Missing(key))?;

@@ -14,9 +14,11 @@ pub(crate) struct Likelihood {
 }
 
 /// Why an answer is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
     Stop,
+    /// This stop sequence came.
+    Sequence(String),
     Length,
 }
 
@@ -46,6 +48,8 @@ pub(crate) struct Teller {
     text: String,
     thoughts: String,
     likelihoods: Vec<Value>,
+    /// The stop sequence that ended the answer.
+    sequence: Option<String>,
 }
 
 impl Teller {
@@ -62,6 +66,7 @@ impl Teller {
             text: String::new(),
             thoughts: String::new(),
             likelihoods: Vec::new(),
+            sequence: None,
         }
     }
 
@@ -109,8 +114,12 @@ impl Teller {
     pub(crate) fn end(&mut self, end: End, figures: &Figures) -> Bytes {
         let reason = match end {
             End::Length => "length",
-            End::Stop if !self.calls.is_empty() => "tool_calls",
+            End::Stop | End::Sequence(_) if !self.calls.is_empty() => "tool_calls",
             End::Stop => "stop",
+            End::Sequence(sequence) => {
+                self.sequence = Some(sequence);
+                "stop"
+            }
         };
         let mut out = BytesMut::new();
         if self.stream {
@@ -139,6 +148,7 @@ impl Teller {
             }
         }
         let mut choice = json!({"index": 0, "message": message, "finish_reason": reason});
+        self.add_sequence(&mut choice);
         self.add_likelihoods(&mut choice);
         let mut whole = self.head("chat.completion");
         whole.insert("choices".to_owned(), json!([choice]));
@@ -158,12 +168,20 @@ impl Teller {
 
     fn chunk(&mut self, out: &mut BytesMut, delta: &Value, reason: Option<&str>) {
         let mut choice = json!({"index": 0, "delta": delta, "finish_reason": reason});
+        self.add_sequence(&mut choice);
         if reason.is_some() || delta.get("content").is_some_and(|text| text != "") {
             self.add_likelihoods(&mut choice);
         }
         let mut chunk = self.head("chat.completion.chunk");
         chunk.insert("choices".to_owned(), json!([choice]));
         event(out, &Value::Object(chunk));
+    }
+
+    /// As vLLM tells it: the dialects that have a place for it are given it.
+    fn add_sequence(&self, choice: &mut Value) {
+        if let (Some(sequence), Value::Object(choice)) = (&self.sequence, choice) {
+            choice.insert("stop_reason".to_owned(), json!(sequence));
+        }
     }
 
     fn add_likelihoods(&mut self, choice: &mut Value) {

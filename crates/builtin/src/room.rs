@@ -73,6 +73,11 @@ pub trait Outside: Send + Sync + 'static {
     fn now_s(&self) -> i64;
     /// A random number.
     fn random(&self) -> u64;
+    /// The program that renders templates of strangers in a process of its own; see [`crate::renderer`]. `None`: it is done
+    /// in this process, which such a template can end.
+    fn renderer(&self) -> Option<PathBuf> {
+        None
+    }
 }
 
 /// An answer that has begun: the body's bytes. Dropping it ends the work within one token.
@@ -171,6 +176,10 @@ impl Inner {
 
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn renderer(&self) -> Option<PathBuf> {
+        self.outside.renderer()
     }
 
     /// Reads a request, with the model's own words if the model is here: it may have to wait long for its turn, and should

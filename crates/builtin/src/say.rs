@@ -19,7 +19,7 @@ pub(crate) enum Said {
     Call(String, String),
 }
 
-const THINK: (&str, &str) = ("<think>", "</think>");
+pub(crate) const THINK: (&str, &str) = ("<think>", "</think>");
 const CALL: (&str, &str) = ("<tool_call>", "</tool_call>");
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +44,8 @@ pub(crate) struct Speech {
     marks: [Vec<Mark>; 3],
     part: Part,
     begun: bool,
-    /// A stop sequence came.
-    pub(crate) stopped: bool,
+    /// The stop sequence that came.
+    pub(crate) stopped: Option<String>,
     /// Likelihoods, with where in the text their tokens begin.
     likelihoods: VecDeque<(usize, Likelihood)>,
     /// Where in the text the answer was told.
@@ -53,11 +53,14 @@ pub(crate) struct Speech {
 }
 
 impl Speech {
-    /// `thinking`: the text begins within thoughts. `calls`: calls of tools are looked for.
-    pub(crate) fn new(stops: Vec<String>, thinking: bool, calls: bool) -> Self {
-        let part = if thinking { Part::Thoughts } else { Part::Answer };
+    /// `thinking`: whether the text begins within thoughts; `None` = the model has no mark for them. `calls`: calls of tools
+    /// are looked for.
+    pub(crate) fn new(stops: Vec<String>, thinking: Option<bool>, calls: bool) -> Self {
+        let part = if thinking == Some(true) { Part::Thoughts } else { Part::Answer };
         let mut answer: Vec<Mark> = stops.into_iter().map(|stop| (stop, None)).collect();
-        answer.push((THINK.0.to_owned(), Some(Part::Thoughts)));
+        if thinking.is_some() {
+            answer.push((THINK.0.to_owned(), Some(Part::Thoughts)));
+        }
         if calls {
             answer.push((CALL.0.to_owned(), Some(Part::Call)));
         }
@@ -69,7 +72,7 @@ impl Speech {
             marks: [answer, back(THINK.1), back(CALL.1)],
             part,
             begun: false,
-            stopped: false,
+            stopped: None,
             likelihoods: VecDeque::new(),
             told: Vec::new(),
         }
@@ -115,7 +118,7 @@ impl Speech {
 
     fn flow(&mut self, over: bool) -> Vec<Said> {
         let mut said = Vec::new();
-        while !self.stopped {
+        while self.stopped.is_none() {
             let marks = &self.marks[self.part as usize];
             let found = marks
                 .iter()
@@ -136,7 +139,7 @@ impl Speech {
             };
             let rest = self.held.split_off(at + length);
             let mut text = std::mem::replace(&mut self.held, rest);
-            text.truncate(at);
+            let mark = text.split_off(at);
             match (self.part, next) {
                 (Part::Call, _) => match call(&text) {
                     Some((name, arguments)) => said.push(Said::Call(name, arguments)),
@@ -147,7 +150,7 @@ impl Speech {
             match next {
                 Some(part) => self.part = part,
                 None => {
-                    self.stopped = true;
+                    self.stopped = Some(mark);
                     self.held.clear();
                 }
             }
@@ -238,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_character_is_told_when_it_is_whole() {
-        let mut speech = Speech::new(Vec::new(), false, false);
+        let mut speech = Speech::new(Vec::new(), Some(false), false);
         assert_eq!(speech.push(b"a\xe6\x97", None), [Said::Text("a".into())]);
         assert_eq!(speech.push(b"\xa5", None), [Said::Text("日".into())]);
         assert_eq!(speech.push(b"\xff!", None), [Said::Text("\u{fffd}!".into())]);
@@ -246,18 +249,18 @@ mod tests {
 
     #[test]
     fn nothing_of_a_stop_sequence_is_told_and_nothing_behind_it() {
-        let mut speech = Speech::new(vec!["\nUser:".into(), "END".into()], false, false);
+        let mut speech = Speech::new(vec!["\nUser:".into(), "END".into()], Some(false), false);
         assert_eq!(speech.push(b"one E", None), [Said::Text("one ".into())]);
         assert_eq!(speech.push(b"N", None), []);
         assert_eq!(speech.push(b"ough\nUs", None), [Said::Text("ENough".into())]);
         assert_eq!(speech.push(b"er: two", None), []);
-        assert!(speech.stopped);
+        assert_eq!(speech.stopped.as_deref(), Some("\nUser:"));
         assert_eq!(speech.end(), []);
     }
 
     #[test]
     fn thoughts_and_calls_are_told_apart_from_the_answer() {
-        let mut speech = Speech::new(Vec::new(), false, true);
+        let mut speech = Speech::new(Vec::new(), Some(false), true);
         let all =
             b"<think>\nhm</think>\n\nSo:\n<tool_call>\n{\"name\": \"look\", \"arguments\": {\"at\": 1}}\n</tool_call>";
         let pieces: Vec<&[u8]> = all.chunks(3).collect();
@@ -270,16 +273,22 @@ mod tests {
     }
 
     #[test]
+    fn a_model_without_thoughts_may_write_their_mark() {
+        let mut speech = Speech::new(Vec::new(), None, false);
+        assert_eq!(text(&run(&mut speech, &[b"<think>a</think>"])), "<think>a</think>");
+    }
+
+    #[test]
     fn likelihoods_are_those_of_the_tokens_that_are_told() {
         let tokens: [&[u8]; 12] =
             [b"<think>", b"hm", b"</think>", b"I", b"'m", b" ", b"a\xc3", b"\xa4", b" s", b"or", b"ry", b" no"];
-        let mut speech = Speech::new(vec!["sorry".into()], false, false);
+        let mut speech = Speech::new(vec!["sorry".into()], Some(false), false);
         let mut told = Vec::new();
         for token in tokens {
             let likelihood = Likelihood { text: token.to_vec(), logprob: 0.0, others: Vec::new() };
             let _ = speech.push(token, Some(likelihood));
             told.extend(speech.likelihoods().into_iter().map(|likelihood| likelihood.text));
-            if speech.stopped {
+            if speech.stopped.is_some() {
                 break;
             }
         }
@@ -291,17 +300,17 @@ mod tests {
 
     #[test]
     fn what_is_no_call_stays_text() {
-        let mut speech = Speech::new(Vec::new(), false, true);
+        let mut speech = Speech::new(Vec::new(), Some(false), true);
         assert_eq!(text(&run(&mut speech, &[b"<tool_call>oops</tool_call>"])), "<tool_call>oops</tool_call>");
-        let mut speech = Speech::new(Vec::new(), false, true);
+        let mut speech = Speech::new(Vec::new(), Some(false), true);
         assert_eq!(text(&run(&mut speech, &[b"a <tool_call>{\"na"])), "a <tool_call>{\"na");
     }
 
     proptest::proptest! {
         #[test]
         fn however_tokens_are_cut_the_text_is_the_same(text_in in "[a-zé日<>/ENDUser: ]{0,60}", cut in 1_usize..7) {
-            let once = { let mut speech = Speech::new(vec!["END".into()], false, false); run(&mut speech, &[text_in.as_bytes()]) };
-            let mut speech = Speech::new(vec!["END".into()], false, false);
+            let once = { let mut speech = Speech::new(vec!["END".into()], Some(false), false); run(&mut speech, &[text_in.as_bytes()]) };
+            let mut speech = Speech::new(vec!["END".into()], Some(false), false);
             let pieces: Vec<&[u8]> = text_in.as_bytes().chunks(cut).collect();
             proptest::prop_assert_eq!(text(&once), text(&run(&mut speech, &pieces)));
         }

@@ -1,16 +1,20 @@
 //! Makes one text of a conversation, by the chat template in the model's file. A template is a program of strangers: it
-//! gets a bounded number of steps, and with them of bytes, and sees nothing but the conversation. One thing is not counted:
-//! lists that are added to themselves more than 32 times, which the engine (minijinja 3.1) then makes whole.
+//! gets a bounded number of steps, and with them of bytes, and sees nothing but the conversation. That bounds neither how
+//! deep its values and its own text are, nor lists that are added to themselves, so one that is not known is rendered in a
+//! process of its own.
 
 use std::io;
+use std::path::PathBuf;
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Serde};
 use minijinja::{Environment, Error, ErrorKind, State};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::ser::{PrettyFormatter, Serializer};
+use xxhash_rust::xxh3::xxh3_128;
 
+use crate::apart::{self, Unrendered};
 use crate::error::Fault;
 use crate::vocab::Vocab;
 
@@ -23,18 +27,32 @@ const STEPS_PER_BYTE: u64 = 3;
 const PLAIN: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n\
                      {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
+/// Longest template, bytes: several times those in use.
+const LONGEST: usize = 64 << 10;
+/// Templates that are known, by their xxh3-128: they are rendered in this process. SmolLM2's.
+const KNOWN: [u128; 1] = [0x98f6_3cc3_d421_d28f_99ab_995e_9629_dacd];
+
 /// A model's chat template.
 #[derive(Debug)]
 pub(crate) struct Template {
-    environment: Environment<'static>,
+    source: String,
     begin: String,
     end: String,
+    place: Place,
     /// It can show tools to the model.
     pub(crate) takes_tools: bool,
 }
 
-/// What goes into a template.
+/// Where a template is rendered.
 #[derive(Debug)]
+enum Place {
+    Here(Box<Rendering>),
+    /// By this program, in a process of its own.
+    Apart(PathBuf),
+}
+
+/// What goes into a template.
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Conversation {
     /// Role and content, and calls of tools where there are some.
     pub(crate) messages: Vec<Value>,
@@ -46,39 +64,100 @@ pub(crate) struct Conversation {
 }
 
 impl Template {
-    /// `None`: the model has none of its own.
-    pub(crate) fn new(source: Option<&str>, begin: String, end: String) -> Result<Self, Fault> {
+    /// `None`: the model has none of its own. What is not known is given to the program `apart`, if there is one.
+    pub(crate) fn new(source: Option<&str>, begin: String, end: String, apart: Option<PathBuf>) -> Result<Self, Fault> {
         let source = source.unwrap_or(PLAIN);
+        if source.len() > LONGEST {
+            return Err(Fault::Template(format!("it is {} bytes long", source.len())));
+        }
+        let apart = apart.filter(|_| source != PLAIN && !KNOWN.contains(&xxh3_128(source.as_bytes())));
+        let place = match apart {
+            None => {
+                let rendering = Rendering::new(source, begin.clone(), end.clone()).map_err(Fault::Template)?;
+                Place::Here(Box::new(rendering))
+            }
+            Some(program) => {
+                match apart::render(&program, (source, &begin, &end), None, &|| false) {
+                    Ok(_) => {}
+                    Err(Unrendered::Refused(reason)) => return Err(Fault::Template(reason)),
+                    Err(Unrendered::Broken(how)) => return Err(Fault::Template(format!("it broke off: {how}"))),
+                    Err(Unrendered::Ended) => return Err(Fault::Template("nobody waits for it".to_owned())),
+                }
+                Place::Apart(program)
+            }
+        };
+        Ok(Self { takes_tools: source.contains("tools"), source: source.to_owned(), begin, end, place })
+    }
+
+    /// The template speaks of this mark.
+    pub(crate) fn knows(&self, mark: &str) -> bool {
+        self.source.contains(mark)
+    }
+
+    /// The text that the model goes on from.
+    pub(crate) fn render(
+        &self,
+        conversation: &Conversation,
+        vocab: &Vocab,
+        ended: &dyn Fn() -> bool,
+    ) -> Result<String, Unrendered> {
+        let defused = |values: &[Value]| {
+            let mut values = values.to_vec();
+            for value in &mut values {
+                if ended() {
+                    return Err(Unrendered::Ended);
+                }
+                defuse(value, vocab);
+            }
+            Ok(values)
+        };
+        let (messages, tools) = (defused(&conversation.messages)?, defused(&conversation.tools)?);
+        let conversation = Conversation { messages, tools, ..*conversation };
+        match &self.place {
+            Place::Here(rendering) => rendering.render(conversation).map_err(Unrendered::Refused),
+            Place::Apart(program) => {
+                apart::render(program, (&self.source, &self.begin, &self.end), Some(&conversation), ended)
+            }
+        }
+    }
+}
+
+/// A template that is ready to be rendered in this process.
+#[derive(Debug)]
+pub(crate) struct Rendering {
+    environment: Environment<'static>,
+    begin: String,
+    end: String,
+}
+
+impl Rendering {
+    /// An error says what is wrong with the template.
+    pub(crate) fn new(source: &str, begin: String, end: String) -> Result<Self, String> {
         let mut environment = Environment::new();
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-        environment.set_syntax(syntax.map_err(|error| Fault::Template(error.to_string()))?);
+        environment.set_syntax(syntax.map_err(|error| error.to_string())?);
         environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
             Err(Error::new(ErrorKind::InvalidOperation, message))
         });
         environment.add_filter("tojson", json);
-        environment
-            .add_template_owned("chat", source.to_owned())
-            .map_err(|error| Fault::Template(error.to_string()))?;
-        Ok(Self { environment, begin, end, takes_tools: source.contains("tools") })
+        environment.add_template_owned("chat", source.to_owned()).map_err(|error| error.to_string())?;
+        Ok(Self { environment, begin, end })
     }
 
-    /// The text that the model goes on from. An error says what the template does not take.
-    pub(crate) fn render(&self, conversation: &Conversation, vocab: &Vocab) -> Result<String, String> {
-        let mut messages = conversation.messages.clone();
-        messages.iter_mut().for_each(|message| defuse(message, vocab));
-        let mut tools = conversation.tools.clone();
-        tools.iter_mut().for_each(|tool| defuse(tool, vocab));
+    /// An error says what the template does not take.
+    pub(crate) fn render(&self, conversation: Conversation) -> Result<String, String> {
+        let Conversation { messages, tools, bytes, thinks } = conversation;
         let mut environment = self.environment.clone();
-        let (messages_count, bytes) = (conversation.messages.len() as u64, conversation.bytes as u64);
-        environment.set_fuel(Some(STEPS + STEPS_PER_MESSAGE * messages_count + STEPS_PER_BYTE * bytes));
+        let (count, bytes) = (messages.len() as u64, bytes as u64);
+        environment.set_fuel(Some(STEPS + STEPS_PER_MESSAGE * count + STEPS_PER_BYTE * bytes));
         let template = environment.get_template("chat").map_err(|error| error.to_string())?;
         let mut values = serde_json::json!({
             "messages": messages,
             "add_generation_prompt": true,
             "bos_token": self.begin,
             "eos_token": self.end,
-            "enable_thinking": conversation.thinks,
+            "enable_thinking": thinks,
         });
         // Templates ask whether there are tools by asking whether the name is there.
         if let (false, Value::Object(values)) = (tools.is_empty(), &mut values) {

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use aho_corasick::{AhoCorasick, Input, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 use hashbrown::{HashMap, HashTable};
 use xxhash_rust::xxh3::{Xxh3Builder, xxh3_64};
 
@@ -18,6 +18,10 @@ const DEFUSED: char = '\u{f8ff}';
 /// Stands for a byte that the vocabulary has no token for: it merges with nothing and is left out, as llama.cpp does.
 /// Control characters, which SmolLM2 was never shown, are such bytes.
 const UNKNOWN: u32 = u32::MAX - 1;
+
+/// Bytes of the longest special token, and of all of them; those of models in use are a tenth of it.
+const LONGEST_SPECIAL: usize = 256;
+const ALL_SPECIAL: usize = 256 << 10;
 
 /// Merges between two looks whether anybody still waits.
 const LONG: usize = 4096;
@@ -113,8 +117,16 @@ impl Vocab {
             }
         }
         special.retain(|(text, _)| !text.is_empty());
-        let found =
-            AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(special.iter().map(|(text, _)| text));
+        let longest = special.iter().map(|(text, _)| text.len()).max().unwrap_or(0);
+        let all: usize = special.iter().map(|(text, _)| text.len()).sum();
+        if longest > LONGEST_SPECIAL || all > ALL_SPECIAL {
+            return Err(Fault::Damaged(format!("its special tokens are up to {longest} bytes long, {all} in all")));
+        }
+        // The smaller of the automata: the faster one takes a kilobyte for each byte.
+        let found = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
+            .build(special.iter().map(|(text, _)| text));
         let found = found.map_err(|error| Fault::Damaged(format!("its special tokens cannot be used ({error})")))?;
         let mut by_bytes = HashTable::with_capacity(bytes.len());
         for token in 0..bytes.len() as u32 {

@@ -171,8 +171,9 @@ fn fetch(inner: &Inner, file: &Path, here: &mut Here) -> Result<(), Refusal> {
         .thread_name(|nth| format!("metaclaw-model-{nth}"))
         .build()
         .map_err(|error| unusable(format!("The built-in model got no threads: {error}.")))?;
-    let (running, front) =
-        pool.install(|| load(stamp)).map_err(|fault| unusable(format!("The built-in model in {fault}.")))?;
+    let (running, front) = pool
+        .install(|| load(stamp, inner.renderer()))
+        .map_err(|fault| unusable(format!("The built-in model in {fault}.")))?;
     tracing::info!(file = %file.display(), took_ms = begun.elapsed().as_millis() as u64, "the built-in model is loaded");
     let front = Arc::new(front);
     inner.state().front = Some(front.clone());

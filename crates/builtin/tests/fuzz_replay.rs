@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 #[path = "../fuzz/check.rs"]
 mod check;
+#[expect(dead_code, reason = "shared with another test")]
 mod tiny;
 
 /// A fixed sequence (xorshift), so that a failure is the same for everyone.

@@ -2,6 +2,9 @@
 //! take the process down. And what is said in a conversation stays words, whatever a template does with it.
 #![expect(clippy::unwrap_used, reason = "what the tests are made with")]
 
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,7 +15,11 @@ use serde_json::{Value, json};
 #[expect(dead_code, reason = "shared with another test")]
 mod tiny;
 
-struct Still;
+#[derive(Default)]
+struct Still {
+    /// The next request makes the model's thread panic.
+    panics: Arc<AtomicBool>,
+}
 
 impl Outside for Still {
     fn now_s(&self) -> i64 {
@@ -22,6 +29,11 @@ impl Outside for Still {
     fn random(&self) -> u64 {
         7
     }
+
+    fn renderer(&self) -> Option<PathBuf> {
+        assert!(!self.panics.swap(false, Ordering::Relaxed), "as the test wants it");
+        None
+    }
 }
 
 /// Asks a model, and returns its answer or its refusal.
@@ -30,7 +42,7 @@ fn asked(model: &[u8], body: &Value) -> Result<Value, String> {
     let file = dir.path().join("any.gguf");
     std::fs::write(&file, model).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let room = Room::new(Still);
+    let room = Room::new(Still::default());
     room.configure(Settings { threads: 1, context: 0, idle: Duration::from_secs(60) });
     let body = Bytes::from(body.to_string());
     let said = runtime.block_on(async {
@@ -79,6 +91,24 @@ fn a_template_gets_no_more_memory_than_a_conversation_needs() {
 }
 
 #[test]
+fn a_fault_of_the_models_own_is_told_and_the_next_request_is_answered() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("any.gguf");
+    std::fs::write(&file, tiny::qwen3()).unwrap();
+    let still = Still { panics: Arc::new(AtomicBool::new(true)) };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let room = Room::new(still);
+    let body = Bytes::from(hello().to_string());
+    runtime.block_on(async {
+        let refusal = room.chat(&file, "any", &body, false).await.unwrap_err();
+        assert_eq!(refusal.code, "model_unusable", "{refusal}");
+        assert!(refusal.message.contains("as the test wants it"), "{refusal}");
+        assert!(room.chat(&file, "any", &body, false).await.is_ok());
+    });
+    room.close();
+}
+
+#[test]
 fn weights_that_lie_upon_each_other_are_refused() {
     let mut model = tiny::qwen3();
     // The offset of the last weights becomes that of the first.
@@ -104,6 +134,32 @@ fn sizes_beyond_all_measure_are_refused() {
     ] {
         let refusal = asked(&with(&model, key, number), &hello()).unwrap_err();
         assert!(refusal.contains("cannot be used") && !refusal.contains("failed"), "{key} = {number}: {refusal}");
+    }
+}
+
+#[test]
+fn more_heads_than_a_layer_has_room_for_are_refused() {
+    let refusal = asked(&with(&tiny::qwen3(), "attention.head_count", 8192), &hello()).unwrap_err();
+    assert!(refusal.contains("8192 heads of 32 numbers in layers of 32"), "{refusal}");
+}
+
+#[test]
+fn special_tokens_cannot_be_long() {
+    let refusal = asked(&tiny::qwen3_saying(&"x".repeat(300)), &hello()).unwrap_err();
+    assert!(refusal.contains("special tokens are up to 300 bytes long"), "{refusal}");
+    assert!(asked(&tiny::qwen3_saying(&"x".repeat(250)), &hello()).is_ok());
+}
+
+#[test]
+fn many_calls_and_empty_messages_count_and_cost_little() {
+    let model = tiny::qwen3();
+    let call = json!({"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}});
+    let calls = json!({"messages": [{"role": "assistant", "tool_calls": vec![call; 40_000]}], "max_tokens": 1});
+    let empty = json!({"messages": vec![json!({"role": "user"}); 60_000], "max_tokens": 1});
+    for (body, count) in [(calls, 40_001), (empty, 60_000)] {
+        let refusal = asked(&model, &body).unwrap_err();
+        let least = refusal.split("at least ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok());
+        assert!(least.is_some_and(|least| least >= count), "{refusal}");
     }
 }
 

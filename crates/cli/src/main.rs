@@ -22,6 +22,10 @@ use crate::out::Out;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
+    // Another process of this program may have been asked to render a chat template.
+    if let Some(code) = engine::rendered() {
+        return code;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

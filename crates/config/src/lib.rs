@@ -42,5 +42,5 @@ pub use table::{
     App, BuiltIn, Calendar, Config, Control, Effect, Embedding, Fallback, Key, Llm, Log, Memory, Opd, OpenRouter,
     Proxy, Record, Rl, Scheduler, Skills, Synergy, WeChat, keys,
 };
-pub use upstream::{Credentials, NotConfigured, Upstream};
+pub use upstream::{Credentials, NotConfigured, ONLY_FOR_TRYING, Upstream};
 pub use value::{Kind, TimeOfDay};

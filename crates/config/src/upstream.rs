@@ -61,6 +61,9 @@ pub struct NotConfigured {
 /// The preset of the model inside MetaClaw.
 const BUILTIN: &str = "builtin";
 
+/// Why the built-in model does not write skills.
+pub const ONLY_FOR_TRYING: &str = "the built-in model is for trying things out, not for writing skills";
+
 static NO_MODELS: BTreeMap<String, String> = BTreeMap::new();
 
 /// The part of the settings that describes one provider.
@@ -123,7 +126,7 @@ impl Config {
         if upstream.is_builtin() {
             return todo(
                 "llm.provider",
-                "the built-in model is for trying things out, not for writing skills",
+                ONLY_FOR_TRYING,
                 "name a model that writes them: rl.evolver_api_base, rl.evolver_api_key, rl.evolver_model",
             );
         }

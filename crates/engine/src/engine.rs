@@ -217,7 +217,7 @@ impl Engine {
                 ..proxy::Settings::from_config(&config)
             })),
             skills: Arc::new(ArcSwap::from_pointee(proxy::SkillSettings::from_config(&config))),
-            upstream: Arc::new(ArcSwap::from_pointee(proxy::route(&config, &http, &hop, &local.built_in))),
+            upstream: Arc::new(ArcSwap::from_pointee(proxy::route(&config, &http, &hop, &local.built_in()))),
             memories: Arc::new(Memories::new(store.clone(), &config)),
             evolution: Arc::new(evolution),
             meanings,

@@ -532,7 +532,12 @@ impl Learner {
         if before.trouble != now.trouble {
             match &now.trouble {
                 Some(why) => {
-                    tracing::warn!("learning is off: {why}");
+                    // Who tries MetaClaw out has chosen what keeps it off: no fault that a terminal has to show.
+                    if why.to_lowercase().contains(&config::ONLY_FOR_TRYING.to_lowercase()) {
+                        tracing::info!("learning is off: {why}");
+                    } else {
+                        tracing::warn!("learning is off: {why}");
+                    }
                     self.tools.bus.keep("learning_off", json!({ "reason": why }));
                 }
                 None => {

@@ -39,6 +39,8 @@ mod watch;
 
 use std::sync::Arc;
 
+pub use builtin::rendered;
+
 pub use crate::core::{End, Overrides};
 pub use crate::engine::{Cold, Engine, StartError, StartOptions};
 pub use crate::port::Listener;

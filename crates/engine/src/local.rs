@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use config::{Config, Home};
 use models::{Addresses, FetchError, Offer, Progress, Purpose, Shelf, Stage};
 use tokio_util::sync::CancellationToken;
@@ -16,7 +17,10 @@ use crate::core::sentence;
 
 /// See the module.
 pub(crate) struct Local {
-    pub(crate) built_in: proxy::BuiltIn,
+    /// One for the whole process: settings come and go, the model stays.
+    pub(crate) room: builtin::Room,
+    shelf: ArcSwap<Shelf>,
+    home: Home,
     tasks: TaskTracker,
     cancel: CancellationToken,
     fetching: Arc<Mutex<Option<Fetching>>>,
@@ -34,18 +38,25 @@ fn lock(fetching: &Mutex<Option<Fetching>>) -> MutexGuard<'_, Option<Fetching>> 
 
 impl Local {
     pub(crate) fn new(home: &Home, config: &Config, clock: &Clock) -> Self {
-        let room = builtin::Room::new(proxy::Outside(Arc::clone(clock)));
+        let room = builtin::Room::new(proxy::Outside { clock: Arc::clone(clock), renderer: builtin::renderer() });
         room.configure(settings(config));
         Self {
-            built_in: proxy::BuiltIn { room, shelf: Shelf::new(home.resolve(&config.builtin.dir)) },
+            room,
+            shelf: ArcSwap::from_pointee(shelf(home, config)),
+            home: home.clone(),
             tasks: TaskTracker::new(),
             cancel: CancellationToken::new(),
             fetching: Arc::default(),
         }
     }
 
-    pub(crate) fn shelf(&self) -> &Shelf {
-        &self.built_in.shelf
+    pub(crate) fn shelf(&self) -> Arc<Shelf> {
+        self.shelf.load_full()
+    }
+
+    /// The model as the settings have it now.
+    pub(crate) fn built_in(&self) -> proxy::BuiltIn {
+        proxy::BuiltIn { room: self.room.clone(), shelf: Shelf::clone(&self.shelf.load()) }
     }
 
     /// The fetch that is under way, or how the last one ended.
@@ -85,7 +96,7 @@ impl Local {
         };
         *fetching = Some(Fetching { state: state.clone(), cancel: cancel.clone(), over: ended });
         drop(fetching);
-        let (shelf, shared) = (self.shelf().clone(), Arc::clone(&self.fetching));
+        let (shelf, shared) = (self.shelf(), Arc::clone(&self.fetching));
         self.tasks.spawn(async move {
             let progress = |progress: Progress| {
                 if let Some(fetching) = lock(&shared).as_mut() {
@@ -136,17 +147,23 @@ impl Local {
 
     /// Settings for what comes.
     pub(crate) fn configure(&self, config: &Config) {
-        self.built_in.room.configure(settings(config));
+        self.room.configure(settings(config));
+        self.shelf.store(Arc::new(shelf(&self.home, config)));
     }
 
     /// Ends everything here, within a moment.
     pub(crate) async fn close(&self) {
         self.cancel.cancel();
         self.tasks.close();
-        let room = self.built_in.room.clone();
+        let room = self.room.clone();
         let closed = tokio::task::spawn_blocking(move || room.close());
         let _ = tokio::join!(self.tasks.wait(), closed);
     }
+}
+
+/// Where the settings have models kept.
+fn shelf(home: &Home, config: &Config) -> Shelf {
+    Shelf::new(home.resolve(&config.builtin.dir))
 }
 
 fn settings(config: &Config) -> builtin::Settings {

@@ -12,7 +12,7 @@ use config::{Config, Home, RetrievalMode};
 use embed::{Embedder, Local, LocalOptions, Remote, RemoteOptions, Side, Vector};
 use proxy::SkillsBy;
 use serde_json::json;
-use skills::{Library, Meanings, Texts, small_talk};
+use skills::{Library, Meanings, Texts, background};
 use tokio::sync::{Notify, broadcast};
 use tokio_util::sync::CancellationToken;
 
@@ -30,6 +30,9 @@ const BATCH_PATIENCE: Duration = Duration::from_secs(120);
 const BATCH: usize = 64;
 /// The first line of the file; another form has another line.
 const FORM: &str = "metaclaw vectors 1";
+/// The file in `cache/`, and its name until it is whole.
+pub(crate) const VECTORS: &str = "skill-vectors";
+pub(crate) const NEW_VECTORS: &str = "skill-vectors.new";
 
 /// What is wanted of it. Not `Debug`: it holds a key.
 #[derive(Clone, PartialEq)]
@@ -238,14 +241,14 @@ async fn make(room: &MeaningRoom, library: &Library, meaning: &proxy::Meaning) -
     let name = meaning.embedder.name();
     let of = u32::try_from(bank.len()).unwrap_or(u32::MAX);
     room.state.store(Arc::new(ByMeaning { wanted: true, model: name.clone(), of, ..ByMeaning::default() }));
-    let file = room.home.dir().join("cache").join("skill-vectors");
+    let file = room.home.dir().join("cache").join(VECTORS);
     let mut kept = {
         let (file, name) = (file.clone(), name.clone());
         tokio::task::spawn_blocking(move || read(&file, &name)).await.unwrap_or_default()
     };
     let wanted: Vec<(u128, Texts)> = bank.skills().iter().map(|skill| (skill.content_hash, Texts::of(skill))).collect();
     let mut passages: Vec<&str> = Vec::new();
-    let mut queries: Vec<&str> = small_talk().collect();
+    let mut queries: Vec<&str> = background().collect();
     for (_, texts) in &wanted {
         passages.push(&texts.whole);
         queries.extend(texts.phrases.iter().map(String::as_str));
@@ -272,17 +275,17 @@ async fn make(room: &MeaningRoom, library: &Library, meaning: &proxy::Meaning) -
         }
     }
     let get = |side, text: &str| kept.get(&key(side, text)).cloned();
-    let mut meanings = Meanings {
-        small_talk: small_talk().filter_map(|text| get(Side::Query, text)).collect(),
-        skills: HashMap::with_capacity(wanted.len()),
-    };
+    let everyday: Vec<Vector> = background().filter_map(|text| get(Side::Query, text)).collect();
+    let mut vectors = HashMap::with_capacity(wanted.len());
     for (hash, texts) in &wanted {
         if let Some(whole) = get(Side::Passage, &texts.whole) {
             let phrases = texts.phrases.iter().filter_map(|text| get(Side::Query, text)).collect();
-            meanings.skills.insert(*hash, skills::Meaning { whole, phrases });
+            vectors.insert(*hash, skills::Meaning { whole, phrases });
         }
     }
-    let ready = u32::try_from(meanings.skills.len()).unwrap_or(u32::MAX);
+    let meanings = tokio::task::spawn_blocking(move || Meanings::new(everyday, vectors)).await;
+    let meanings = meanings.map_err(|_| "the vectors of skills could not be compared".to_owned())?;
+    let ready = u32::try_from(meanings.len()).unwrap_or(u32::MAX);
     meaning.skills.store(Arc::new(meanings));
     let now = ByMeaning { wanted: true, on: true, model: name.clone(), ready, of, ..ByMeaning::default() };
     room.state.store(Arc::new(now));
@@ -328,7 +331,7 @@ fn write(file: &Path, name: &str, kept: &HashMap<u128, Vector>) -> std::io::Resu
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    let new = file.with_extension("new");
+    let new = file.with_file_name(NEW_VECTORS);
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]

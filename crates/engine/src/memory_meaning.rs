@@ -2,12 +2,13 @@
 //! `meanings` has, and only as fast as the machine has time for it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use config::{Config, Home, MemoryRetrieval};
 use memory::Progress;
 use serde_json::json;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::ByMeaning;

@@ -139,14 +139,14 @@ async fn built_in(core: &Core, upstream: Upstream, models_only: bool) -> Provide
         return report;
     }
     let begun = Instant::now();
-    let asked = match proxy::BuiltinModel::new(upstream, core.local().built_in.clone()) {
+    let asked = match proxy::BuiltinModel::new(upstream, core.local().built_in()) {
         Ok(model) => call(&model, &kept.id, &READY).await.map(|words| words.chars().take(200).collect()),
         Err(error) => Err(Failure { said: error.to_string(), ..Failure::default() }),
     };
     report.took_ms = Some(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
     if core.running().is_err() {
         // A command line goes on without it.
-        core.local().built_in.room.leave();
+        core.local().room.leave();
     }
     match asked {
         Ok(words) => {
@@ -291,7 +291,7 @@ pub(crate) async fn ask_for_json(core: &Core, client: &reqwest::Client, text: &s
     }
     let (provider, label, model) = if upstream.is_builtin() {
         let model = upstream.model_id.clone();
-        let provider = proxy::BuiltinModel::new(upstream, core.local().built_in.clone());
+        let provider = proxy::BuiltinModel::new(upstream, core.local().built_in());
         let provider: Box<dyn Model> = Box::new(provider.map_err(|error| error.to_string())?);
         (provider, "the built-in model".to_owned(), model)
     } else {

@@ -162,7 +162,7 @@ impl Run {
         self.settings.store(Arc::new(settings));
         self.skills.store(Arc::new(proxy::SkillSettings::from_config(config)));
         self.local.configure(config);
-        self.upstream.store(Arc::new(proxy::route(config, &self.http, &self.hop, &self.local.built_in)));
+        self.upstream.store(Arc::new(proxy::route(config, &self.http, &self.hop, &self.local.built_in())));
         self.memories.config_read(config);
         self.evolution.config_read(config);
         self.meanings.config_read(config);

@@ -114,7 +114,10 @@ pub(crate) async fn answer(core: &Core, asked: SetupAnswers) -> Result<SetupRepo
 /// Has the built-in provider's model here, fetched if that was agreed to.
 async fn have_model(core: &Core, config: &Config, agreed: bool) -> Result<(), Problem> {
     let id = config.llm.model_id.as_str();
-    if core.local().shelf().find(id).is_some() {
+    let kept = core.local().shelf().find(id);
+    // A file that is shorter than the one of its name was broken off.
+    let whole = models::offer(id).map_or(0, models::Offer::size);
+    if kept.is_some_and(|kept| kept.size >= whole) {
         return Ok(());
     }
     let offer = match models::offer(id).filter(|offer| offer.purpose == models::Purpose::Chat) {

@@ -230,7 +230,7 @@ pub async fn fetch(
     tell: &(dyn Fn(Progress) + Send + Sync),
 ) -> Result<Kept, FetchError> {
     let disk = |source: io::Error| FetchError::Disk { file: shelf.dir().to_path_buf(), source };
-    tokio::fs::create_dir_all(shelf.dir()).await.map_err(disk)?;
+    make(shelf.dir()).await.map_err(disk)?;
     let lock = shelf.lock(offer.id);
     let held = blocking(move || hold(&lock)).await.map_err(disk)?;
     let _held: Held = held.map_err(|pid| FetchError::Busy { id: offer.id.to_owned(), pid })?;
@@ -273,6 +273,11 @@ fn kept(shelf: &Shelf, offer: &Offer) -> Kept {
     Kept { id: offer.id.to_owned(), purpose: offer.purpose, file: shelf.place(offer).0, size: offer.size() }
 }
 
+/// Makes a folder, for this user's eyes only. One that is there stays as it is.
+async fn make(folder: &Path) -> io::Result<()> {
+    tokio::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).await
+}
+
 /// Does what would hold up the async threads.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other).flatten()
@@ -294,7 +299,7 @@ async fn from(
         let file = file.to_path_buf();
         move |source: io::Error| FetchError::Disk { file, source }
     };
-    tokio::fs::create_dir_all(&part).await.map_err(disk(&part))?;
+    make(&part).await.map_err(disk(&part))?;
     let brought = async {
         let planned = match source {
             Source::Hub { repo, revision, files } => {
@@ -338,7 +343,7 @@ async fn from(
         return Err(FetchError::Model { name: teller.name.clone(), reason });
     }
     let (_, folder) = shelf.place(offer);
-    tokio::fs::create_dir_all(&folder).await.map_err(disk(&folder))?;
+    make(&folder).await.map_err(disk(&folder))?;
     for file in offer.files {
         let to = folder.join(file.name);
         tokio::fs::rename(part.join(file.name), &to).await.map_err(disk(&to))?;
@@ -557,6 +562,7 @@ async fn download(client: &Client, planned: &Planned, before: u64, teller: &Tell
             .write(true)
             .append(goes_on)
             .truncate(!goes_on)
+            .mode(0o600)
             .open(part)
             .await
             .map_err(disk)?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// The held lock. Dropping it frees it and takes its file away.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub struct Held {
     path: PathBuf,
     _file: File,
 }

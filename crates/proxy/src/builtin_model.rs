@@ -2,6 +2,7 @@
 //! translation. Which file answers is looked up per request, since models come and go.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -27,16 +28,25 @@ pub struct BuiltIn {
     pub shelf: Shelf,
 }
 
-/// Wall time and randomness for the model.
-pub struct Outside(pub Arc<dyn Clock>);
+/// The world outside, for the model.
+pub struct Outside {
+    /// Wall time and randomness.
+    pub clock: Arc<dyn Clock>,
+    /// The program that renders templates of strangers.
+    pub renderer: Option<PathBuf>,
+}
 
 impl builtin::Outside for Outside {
     fn now_s(&self) -> i64 {
-        self.0.now_ms() / 1000
+        self.clock.now_ms() / 1000
     }
 
     fn random(&self) -> u64 {
-        self.0.random()
+        self.clock.random()
+    }
+
+    fn renderer(&self) -> Option<PathBuf> {
+        self.renderer.clone()
     }
 }
 

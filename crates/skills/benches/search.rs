@@ -52,10 +52,10 @@ fn vectors(bank: &Bank) -> Meanings {
     let vector = |seed: usize| Vector::of((0..384).map(|at| ((seed * 31 + at) as f32).sin()).collect());
     let meaning =
         |at: usize| Meaning { whole: vector(at), phrases: (0..12).map(|phrase| vector(at * 12 + phrase)).collect() };
-    Meanings {
-        small_talk: (0..102).map(vector).collect(),
-        skills: bank.skills().iter().enumerate().map(|(at, skill)| (skill.content_hash, meaning(at))).collect(),
-    }
+    Meanings::new(
+        (0..228).map(vector).collect(),
+        bank.skills().iter().enumerate().map(|(at, skill)| (skill.content_hash, meaning(at))).collect(),
+    )
 }
 
 fn measure_by_meaning(folder: &Path, bank: &Bank, queries: &[&str]) {

@@ -71,6 +71,17 @@ pub(crate) fn discover(dir: &Path, problems: &mut Vec<Problem>) -> io::Result<Ve
     Ok(found)
 }
 
+/// What is the library's in its folder: the folder of each skill, and that of the bookkeeping. Other files are somebody else's.
+///
+/// # Errors
+/// The folder is there and cannot be read.
+pub fn belongings(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let skills = discover(dir, &mut Vec::new())?;
+    let mut folders: Vec<PathBuf> = skills.iter().filter_map(|file| file.parent()).map(Path::to_path_buf).collect();
+    folders.extend(Some(dir.join(OWN_FOLDER)).filter(|own| own.is_dir()));
+    Ok(folders)
+}
+
 fn folders(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(dir)? {

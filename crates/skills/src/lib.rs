@@ -29,11 +29,12 @@ pub mod workshop;
 pub use bank::{Bank, DEFAULT_FLOOR, Hit, Lexical, Limits, Query, Retriever};
 pub use builtin::{Builtin, InstallReport, builtin, install_builtin};
 pub use change::{Draft, Imported, MAX_IMPORT_BYTES, MAX_IMPORT_FILES, Trashed, modernise, validate};
+pub use disk::belongings;
 pub use error::Error;
 pub use index::Scored;
 pub use library::{Library, Reloaded};
 pub use lint::{ALIKE, Against, Flaw, GOOD_BODY_CHARS, GOOD_DESCRIPTION_CHARS, Lint, lint, nearest};
-pub use meaning::{ByMeaning, Meaning, Meanings, Texts, small_talk};
+pub use meaning::{ByMeaning, Meaning, Meanings, Texts, background};
 pub use parse::{
     AGENTS_KEY, CATEGORY_KEY, KEYWORDS_KEY, LONG_BODY_LINES, MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS,
     MAX_FILE_BYTES, MAX_FRONT_MATTER_BYTES, MAX_NAME_CHARS, ORIGIN_KEY, Parsed, check_slug, parse,

@@ -160,6 +160,15 @@ pub(crate) fn qwen3() -> Vec<u8> {
 
 /// The same with another template.
 pub(crate) fn qwen3_with(template: &str) -> Vec<u8> {
+    qwen3_of(template, None)
+}
+
+/// The same with one special token more.
+pub(crate) fn qwen3_saying(special: &str) -> Vec<u8> {
+    qwen3_of("{% for message in messages %}{{ message.content }}{% endfor %}", Some(special))
+}
+
+fn qwen3_of(template: &str, special: Option<&str>) -> Vec<u8> {
     model("qwen3", 2, &|to| {
         // Printable bytes are written as themselves, the others from U+0100 on.
         let mut others = 0x100..;
@@ -171,6 +180,7 @@ pub(crate) fn qwen3_with(template: &str) -> Vec<u8> {
             .map(|code| (char::from_u32(code).map(String::from).unwrap_or_default(), 1))
             .collect();
         tokens.extend([("Hi".to_owned(), 1), ("<|im_start|>".to_owned(), 3), ("<|im_end|>".to_owned(), 3)]);
+        tokens.extend(special.map(|special| (special.to_owned(), 3)));
         to.words("tokenizer.ggml.model", "gpt2");
         to.words("tokenizer.ggml.pre", "qwen2");
         to.list("tokenizer.ggml.tokens", 8, &tokens.iter().map(|token| text(&token.0)).collect::<Vec<_>>());

@@ -84,12 +84,7 @@ async fn fetch(ctx: &Ctx, api: &Client, id: Option<String>, yes: bool) -> Result
             return Err(Fail::failed("Nothing was fetched."));
         }
     }
-    let order = FetchOrder { id: id.clone(), agreed: true };
-    let _: FetchState = api.call(Method::POST, "/api/v1/models/fetch", Some(&order)).await?;
-    let state = watch(ctx, api).await?;
-    if let Some(problem) = state.as_ref().and_then(|state| state.problem.clone()) {
-        return Err(Fail::failed(problem).hint("What has come so far is kept; run the same command again to go on."));
-    }
+    fetch_agreed(ctx, api, &id).await?;
     let models: Models = api.get("/api/v1/models").await?;
     let kept = models.kept.into_iter().find(|kept| kept.id == id);
     match (ctx.out.json, kept) {
@@ -111,6 +106,19 @@ async fn fetch(ctx: &Ctx, api: &Client, id: Option<String>, yes: bool) -> Result
         (false, None) => {}
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Fetches an offer that somebody agreed to, and shows how far it is.
+pub(super) async fn fetch_agreed(ctx: &Ctx, api: &Client, id: &str) -> Result<(), Fail> {
+    let order = FetchOrder { id: id.to_owned(), agreed: true };
+    let _: FetchState = api.call(Method::POST, "/api/v1/models/fetch", Some(&order)).await?;
+    let state = watch(ctx, api).await?;
+    match state.and_then(|state| state.problem) {
+        Some(problem) => {
+            Err(Fail::failed(problem).hint("What has come so far is kept; run the same command again to go on."))
+        }
+        None => Ok(()),
+    }
 }
 
 fn purpose(purpose: ModelPurpose) -> &'static str {

@@ -73,6 +73,7 @@ async fn try_out(ctx: &Ctx) -> Result<bool, Fail> {
             ));
             return Ok(false);
         }
+        have_model(ctx, &state.model_id).await?;
         return Ok(true);
     }
     let api = ctx.api().await?;
@@ -86,6 +87,19 @@ async fn try_out(ctx: &Ctx) -> Result<bool, Fail> {
     let call = api.call(http::Method::POST, "/api/v1/setup", Some(&body));
     let _: SetupReport = super::models::while_fetching(ctx, &api, call).await?;
     Ok(true)
+}
+
+/// Fetches the model of the settings where it is missing or was broken off.
+async fn have_model(ctx: &Ctx, id: &str) -> Result<(), Fail> {
+    let api = ctx.api().await?;
+    let models: Models = api.get("/api/v1/models").await?;
+    let id = if id.is_empty() && models.kept.is_empty() { TRY_MODEL } else { id };
+    let Some(offer) = models.offers.iter().find(|offer| offer.id == id) else { return Ok(()) };
+    if models.kept.iter().any(|kept| kept.id == id && kept.size >= offer.size) {
+        return Ok(());
+    }
+    ctx.out.note(&format!("The model of the settings is not here, or not all of it. {}", super::models::terms(offer)));
+    super::models::fetch_agreed(ctx, &api, id).await
 }
 
 /// Serves in this process until a signal or the control API ends it.

@@ -5,7 +5,8 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use engine::uninstall::{Found, Plan, plan, remove};
+use engine::uninstall::{Found, Plan, RemoveError, plan, remove};
+use inquire::InquireError;
 
 use crate::args::Uninstall;
 use crate::ctx::Ctx;
@@ -14,6 +15,8 @@ use crate::out;
 
 /// How long a running service may take to end.
 const PATIENCE: Duration = Duration::from_secs(12);
+/// Most lines of a list: a home may be a folder with many other things in it.
+const MOST: usize = 40;
 
 pub(crate) async fn run(ctx: &Ctx, args: &Uninstall) -> Result<ExitCode, Fail> {
     let look = || {
@@ -26,22 +29,30 @@ pub(crate) async fn run(ctx: &Ctx, args: &Uninstall) -> Result<ExitCode, Fail> {
         show(ctx, "This stays, since it is yours:", &planned.stays);
         show(ctx, "This stays, since MetaClaw has not put it there:", &planned.foreign);
     }
-    agreed(args, &planned)?;
+    // With a yes, empty folders go even so.
+    if planned.goes.is_empty() && !args.yes && ctx.holder().is_none() {
+        match ctx.out.json {
+            true => report(ctx, &planned, 0),
+            false => ctx.out.line(&format!("There is nothing to remove in {}.", ctx.home.dir().display())),
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    agreed(ctx, args, &planned)?;
     if let Some(holder) = ctx.holder() {
         super::stop::end(ctx, holder.as_ref(), PATIENCE, false).await?;
     }
     // A service that has ended has left other files than one that runs.
     let planned = look()?;
-    let freed = remove(&ctx.home, &planned).map_err(|error| {
-        Fail::failed(format!("Not all of it could be removed: {}.", error.to_string().trim_end_matches('.')))
-            .hint("Run it again once that is mended.")
+    let freed = remove(&ctx.home, &planned).map_err(|error| match error {
+        RemoveError::Used(error) => Fail::failed(format!("Nothing was removed: {error}.")),
+        error @ RemoveError::Fetching { .. } => Fail::failed(format!("Nothing was removed: {error}."))
+            .hint("Wait for it, or call it off: metaclaw models cancel"),
+        error @ RemoveError::Left { .. } => {
+            Fail::failed(format!("Not all of it could be removed: {error}.")).hint("Run it again once that is mended.")
+        }
     })?;
-    let program = std::env::current_exe().ok();
     if ctx.out.json {
-        ctx.out.value(&serde_json::json!({
-            "removed": planned.goes, "stays": planned.stays, "foreign": planned.foreign, "freed": freed,
-            "program": program,
-        }));
+        report(ctx, &planned, freed);
         return Ok(ExitCode::SUCCESS);
     }
     ctx.out.line(&format!("Removed; {} are free.", out::bytes(freed)));
@@ -49,10 +60,17 @@ pub(crate) async fn run(ctx: &Ctx, args: &Uninstall) -> Result<ExitCode, Fail> {
         ctx.out
             .note("Settings, turns, memories and skills are still here. They go with: metaclaw uninstall --everything");
     }
-    if let Some(program) = program {
+    if let Ok(program) = std::env::current_exe() {
         ctx.out.note(&format!("The program itself: rm {}", program.display()));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn report(ctx: &Ctx, planned: &Plan, freed: u64) {
+    ctx.out.value(&serde_json::json!({
+        "removed": planned.goes, "stays": planned.stays, "foreign": planned.foreign, "freed": freed,
+        "program": std::env::current_exe().ok(),
+    }));
 }
 
 fn show(ctx: &Ctx, head: &str, list: &[Found]) {
@@ -60,16 +78,24 @@ fn show(ctx: &Ctx, head: &str, list: &[Found]) {
         return;
     }
     ctx.out.line(head);
-    for Found { path, bytes } in list {
-        ctx.out.line(&format!("  {} ({})", path.display(), out::bytes(*bytes)));
+    for Found { path, bytes, .. } in list.iter().take(MOST) {
+        let size = if *bytes > 0 { format!(" ({})", out::bytes(*bytes)) } else { String::new() };
+        ctx.out.line(&format!("  {}{size}", path.display()));
+    }
+    if list.len() > MOST {
+        ctx.out.line(&format!("  and {} more", list.len() - MOST));
     }
 }
 
 /// Asks, unless the answers were given along.
-fn agreed(args: &Uninstall, planned: &Plan) -> Result<(), Fail> {
-    let asks = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+fn agreed(ctx: &Ctx, args: &Uninstall, planned: &Plan) -> Result<(), Fail> {
+    // In JSON nothing has been shown that could be agreed to.
+    let asks = !ctx.out.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     let nothing = || Fail::failed("Nothing was removed.");
-    let unasked = |error: inquire::InquireError| Fail::failed(format!("The question could not be asked: {error}."));
+    let unasked = |error: InquireError| match error {
+        InquireError::OperationCanceled | InquireError::OperationInterrupted => nothing(),
+        error => Fail::failed(format!("The question could not be asked: {error}.")),
+    };
     if !args.yes {
         if !asks {
             return Err(Fail::usage("Nothing is removed without a yes.").hint("Say yes: metaclaw uninstall --yes"));

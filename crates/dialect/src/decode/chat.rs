@@ -67,7 +67,11 @@ impl Chat {
                     seq.error(upstream_fault(message));
                     return Seen::Error;
                 }
-                self.finish = Some(stop_of(reason));
+                self.finish = Some(match (stop_of(reason), text_of(choice, "stop_reason")) {
+                    // vLLM and the built-in model say which stop sequence came.
+                    (Stop::EndTurn, Some(sequence)) => Stop::StopSequence(Some(sequence.to_owned())),
+                    (stop, _) => stop,
+                });
                 seq.close_all();
                 self.prose = None;
             }

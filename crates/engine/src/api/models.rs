@@ -158,7 +158,7 @@ pub(super) async fn list(State(core): State<Core>, Query(query): Query<ModelsQue
     let local = core.local();
     let shelf = local.shelf();
     let config = core.config();
-    let kept = shelf.kept().map_err(|error| unreadable(shelf, &error))?;
+    let kept = shelf.kept().map_err(|error| unreadable(&shelf, &error))?;
     let used = (config.llm.provider == "builtin").then(|| shelf.find(&config.llm.model_id)).flatten();
     let searches = local::searches(&config);
     let suggested = match query.look {
@@ -174,7 +174,7 @@ pub(super) async fn list(State(core): State<Core>, Query(query): Query<ModelsQue
             models::OFFERS.iter().find(has).map(|offer| offer.id.to_owned())
         }
     };
-    let look = local.built_in.room.look();
+    let look = local.room.look();
     let running = core.running().is_ok().then(|| RunningModel {
         phase: match look.phase {
             builtin::Phase::Away => "away",
@@ -280,20 +280,23 @@ pub(super) async fn remove(State(core): State<Core>, Path(id): Path<String>) -> 
     }
     let config = core.config();
     let used = (config.llm.provider == "builtin").then(|| local.shelf().find(&config.llm.model_id)).flatten();
-    let file = local.shelf().file(&id);
-    let freed = local
-        .shelf()
+    let shelf = local.shelf();
+    // By what is there, not by how it would be called: `Other.GGUF` is the model `Other`.
+    let kept = shelf.kept().map_err(|error| unreadable(&shelf, &error))?;
+    let file = kept.into_iter().find(|kept| kept.id == id && kept.purpose == Purpose::Chat).map(|kept| kept.file);
+    let freed = shelf
         .remove(&id)
         .map_err(|error| super::problem::io(&sentence(&format!("{id} cannot be removed")), &error))?
         .ok_or_else(|| {
             Problem::not_found(format!("There is no model {id} here.")).hint("List them: metaclaw models list")
         })?;
     // What is gone from the disk leaves memory too.
-    if local.built_in.room.look().file.is_some_and(|held| held == file) {
-        local.built_in.room.leave();
+    let look = local.room.look();
+    if look.phase == builtin::Phase::Loading || file.is_some() && look.file == file {
+        local.room.leave();
     }
     let mut message = format!("{id} is removed; {} MB are free.", (freed + 500_000) / 1_000_000);
-    if used.is_some_and(|used| used.file == file) {
+    if file.is_some() && used.map(|used| used.file) == file {
         message.push_str(
             " It was in use: until another model or provider is chosen (metaclaw setup), requests are refused.",
         );
