@@ -87,12 +87,12 @@ impl Core {
     /// Asks the judge under the settings in force.
     pub(crate) fn judge(&self) -> AskJudge {
         let core = self.clone();
-        Arc::new(move |text, json| {
+        Arc::new(move |text, wanted| {
             let core = core.clone();
             Box::pin(async move {
                 let config = core.config();
-                let http = core.http(&config)?;
-                crate::provider::ask_judge(&config, &http, &text, json).await
+                let http = core.http(&config).map_err(|said| NoAnswer { said, for_good: false })?;
+                crate::provider::ask_judge(&config, &http, &text, wanted).await
             })
         })
     }
@@ -179,8 +179,10 @@ impl Core {
             let judge = Judge::standing_of(&config);
             return LearningState {
                 wanted: config.skills.enabled && config.skills.auto_evolve,
+                judge_reason: judge.trouble().map(str::to_owned),
+                judge_compares: judge.compares,
+                judge_scores: judge.scores,
                 judge: judge.model,
-                judge_reason: judge.trouble,
                 ..LearningState::default()
             };
         };
@@ -192,7 +194,9 @@ impl Core {
             model: standing.model.clone(),
             reason: standing.trouble.clone(),
             judge: judge.model.clone(),
-            judge_reason: judge.trouble.clone(),
+            judge_reason: judge.trouble().map(str::to_owned),
+            judge_compares: judge.compares,
+            judge_scores: judge.scores,
         }
     }
 }

@@ -21,6 +21,7 @@ mod problem;
 pub mod proof;
 mod render;
 pub mod replay;
+pub mod score;
 pub mod signals;
 mod skill;
 mod watch;

@@ -12,6 +12,7 @@ mod keep;
 mod learn;
 mod observe;
 mod replay;
+mod score;
 mod share;
 mod weigh;
 
@@ -26,6 +27,7 @@ use crate::Library;
 pub use decide::Reverted;
 pub use keep::Standing;
 pub use learn::{Candidate, Considered, HISTORY, Hold, Trigger, history};
+pub use score::Unscored;
 pub use share::Offered;
 pub use weigh::Measured;
 
@@ -42,13 +44,23 @@ pub struct Rules {
     pub review: bool,
     /// Past turns in which a judge compares answers before a skill is promoted; 0 = no judge is asked.
     pub replay_turns: u32,
+    /// A judge scores answers while a skill is measured by them: what came of those turns waits for it.
+    pub scored: bool,
     /// In which times are written to the old history file.
     pub zone: TimeZone,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { control_share: 0.2, most_active: 50, most_new: 3, review: false, replay_turns: 0, zone: TimeZone::UTC }
+        Self {
+            control_share: 0.2,
+            most_active: 50,
+            most_new: 3,
+            review: false,
+            replay_turns: 0,
+            scored: false,
+            zone: TimeZone::UTC,
+        }
     }
 }
 

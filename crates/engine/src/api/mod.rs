@@ -61,7 +61,7 @@ pub use self::skills::{
 pub use self::status::{
     ByMeaning, Check, DoctorQuery, Grade, Later, LearningState, ProviderState, ServiceState, SkillFigures, Status,
 };
-pub use self::turns::{Addition, Form, Header, RequestQuery, Tokens, Turn, TurnDiff, TurnRow, TurnsQuery};
+pub use self::turns::{Addition, Form, Header, RequestQuery, Taken, Tokens, Turn, TurnDiff, TurnRow, TurnsQuery};
 pub use crate::bus::Event;
 pub use crate::diff::{Change, ChangeKind};
 
