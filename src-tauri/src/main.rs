@@ -8,6 +8,8 @@ mod args;
 mod autostart;
 mod events;
 mod feed;
+#[cfg(target_os = "linux")]
+mod first;
 mod host;
 #[cfg(target_os = "linux")]
 mod indicator;
@@ -62,6 +64,10 @@ fn run(args: Args) -> Result<ExitCode, String> {
     if !["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
     {
         return Err("there is no display. The service without a window: metaclaw start".to_owned());
+    }
+    #[cfg(target_os = "linux")]
+    if first::took_over() {
+        return Ok(ExitCode::SUCCESS);
     }
     let home = Home::from_env(|name| std::env::var(name).ok()).map_err(|error| error.to_string())?;
     home.ensure().map_err(|error| format!("the folder {} cannot be used: {error}", home.dir().display()))?;
