@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Effect::{Accepted, Later, Live};
 use super::{
-    BuiltIn, Control, Embedding, Log, Memory, Opd, OpenRouter, Record, Rl, Scheduler, Synergy, WeChat, int, num,
+    App, BuiltIn, Control, Embedding, Log, Memory, Opd, OpenRouter, Record, Rl, Scheduler, Synergy, WeChat, int, num,
     section,
 };
 use crate::Kind::{
@@ -68,6 +68,8 @@ section! {
         embedding: Embedding;
         /// The control API.
         control: Control;
+        /// The desktop app.
+        app: App;
         /// The log.
         log: Log;
     }
