@@ -107,7 +107,7 @@ async fn what_was_said_in_another_language_is_found_and_the_trace_says_why() {
 async fn a_model_that_hangs_costs_no_more_than_a_turn_may_wait_and_words_count() {
     let provider = Provider::start().await;
     provider.script(|seen| {
-        let question = seen.head.target.ends_with("/embeddings") && seen.text().contains("Where");
+        let question = seen.head.target.ends_with("/embeddings") && seen.text().contains("our boat lie?");
         if question {
             return Some(Stream::begin().hang());
         }

@@ -101,11 +101,11 @@ pub struct Weights {
 impl Default for Weights {
     fn default() -> Self {
         Self {
-            meaning: 0.25,
+            meaning: 0.3,
             whole: 0.7,
-            level: [0.5, 1.5],
-            neighbours: [0.2, 0.2],
-            near_neighbours: [0.5, 0.8],
+            level: [0.5, 2.0],
+            neighbours: [0.1, 0.3],
+            near_neighbours: [0.5, 1.0],
             time: 0.3,
             fact: 1.1,
             age: 0.01,
