@@ -27,6 +27,7 @@ mod remember;
 mod replay;
 mod restart;
 mod run;
+mod score;
 mod serve;
 mod setup;
 mod sidecar;

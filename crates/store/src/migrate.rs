@@ -20,6 +20,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0006_skill_learning.sql"),
     include_str!("../migrations/0007_skill_replays.sql"),
     include_str!("../migrations/0008_memory_vectors.sql"),
+    include_str!("../migrations/0009_judging.sql"),
 ];
 
 /// The schema version of this build.
