@@ -107,6 +107,11 @@ impl Product {
         self.root.path().join("home").join(".metaclaw")
     }
 
+    /// The file by which the desktop app starts at login.
+    pub fn login_entry(&self) -> PathBuf {
+        self.root.path().join("home/.config/autostart/MetaClaw.desktop")
+    }
+
     /// The port it is told to listen on.
     pub fn port(&self) -> u16 {
         self.port

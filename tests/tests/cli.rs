@@ -182,6 +182,18 @@ async fn completion_scripts_are_printed(#[values("bash", "zsh", "fish", "powersh
 }
 
 #[tokio::test]
+async fn man_pages_are_written_for_every_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("man");
+    let said = Product::bare().cli(&["man", folder.to_str().unwrap()]).await;
+    assert_eq!(said.code, 0, "{said:#?}");
+    for page in ["metaclaw.1", "metaclaw-start.1", "metaclaw-memory-search.1"] {
+        let text = std::fs::read_to_string(folder.join(page)).unwrap_or_default();
+        assert!(text.contains(".SH NAME"), "{page}: {text}");
+    }
+}
+
+#[tokio::test]
 async fn turns_show_tells_what_was_added() {
     let provider = Provider::start().await;
     let mut product = Product::at(&provider, &json!({}));

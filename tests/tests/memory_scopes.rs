@@ -75,7 +75,7 @@ async fn an_agent_with_a_key_is_read_by_nobody_else_whatever_they_send() {
         for path in ["search?q=spare%20key&scope=%40agent%3Ared%7Cdefault", "search?q=spare%20key", "summary"] {
             let got = other.try_send("GET", &format!("/v1/memory/{path}"), "").await.expect("an answer");
             assert!(
-                !got.text().contains("blue vase") && !got.text().contains("agent:red"),
+                !got.text().contains("blue vase") && !got.text().contains("\"@agent:red"),
                 "{who}, {path}: {}",
                 got.text()
             );

@@ -1,6 +1,9 @@
 //! A learned skill that its turns have proven is compared by a judge before it is kept: one provider plays the model that
 //! answers, the one that writes skills, and the judge; the user thanks for answers with the skill and corrects those without.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
 use metaclaw_tests::agent::Chat;
 use metaclaw_tests::answer::Api;
 use metaclaw_tests::product::Product;
@@ -240,11 +243,11 @@ async fn neither_agents_nor_learning_nor_the_end_of_the_service_wait_for_a_judge
     until("what comes of turns is still read", || {
         n += 1;
         let agent = product.agent().with_header("x-session-id", &format!("u{n}")).with_header("x-turn-type", "main");
-        let agent = agent.with_header("x-session-done", "true");
         let product = &product;
         async move {
             let chat = Chat::new(Api::Chat).user("Make a zebra list that has zebra dates.");
-            within("a turn beside it", chat.send(&agent)).await;
+            let chat = within("a turn beside it", chat.send(&agent)).await;
+            within("another", chat.user("Thanks, perfect.").send(&agent.with_header("x-session-done", "true"))).await;
             let now = product.json(&["skills", "effect", NAME]).await["uses"].as_u64();
             (now > before).then_some(())
         }
@@ -252,4 +255,134 @@ async fn neither_agents_nor_learning_nor_the_end_of_the_service_wait_for_a_judge
     .await;
     let said = product.stop().await;
     assert_eq!(said.code, 0, "{said:?}");
+}
+
+/// What the judge is asked about one answer, if this is that.
+fn vote_of(seen: &Seen) -> Option<String> {
+    question(seen).filter(|question| question.contains("{\"score\": 1"))
+}
+
+/// A judge that likes answers of turns that say so, and answers that are as good or as bad as the user's words are.
+fn scores(provider: &Provider, votes: &'static [&'static str]) {
+    let given = AtomicUsize::new(0);
+    provider.script(move |seen| {
+        seen.api()?;
+        if asks_for_a_skill(seen) {
+            return Some(Reply::text(&skill()));
+        }
+        vote_of(seen)?;
+        let at = given.fetch_add(1, Ordering::Relaxed);
+        Some(Reply::text(votes[at % votes.len()]))
+    });
+}
+
+/// A skill on trial, and turns that fit it after which the user says nothing that tells.
+async fn on_trial(product: &Product, turns: u32) {
+    let agent = product.agent().with_header("x-session-id", "s").with_header("x-turn-type", "main");
+    let chat = Chat::new(Api::Chat).user("List the zebras with their dates.").send(&agent).await;
+    let agent = agent.with_header("x-session-done", "true");
+    chat.user("No, that's wrong. Write all zebra dates as year, month and day.").send(&agent).await;
+    until_state(product, "the skill is on trial", "trial").await;
+    assert_eq!(product.cli(&["config", "set", "skills.auto_evolve", "false"]).await.code, 0);
+    for n in 0..turns {
+        let agent = product.agent().with_header("x-session-id", &format!("t{n}")).with_header("x-turn-type", "main");
+        let chat = Chat::new(Api::Chat).user("Make a zebra list that has zebra dates.").send(&agent).await;
+        chat.user("Now tell me about the weather.").send(&agent.with_header("x-session-done", "true")).await;
+    }
+}
+
+/// The first turn of a session as it is known, once it is settled.
+async fn taken(product: &Product, session: &str) -> Value {
+    until("what came of the turn is known", || async {
+        let turns = product.json(&["turns", "--session", session]).await;
+        let first = turns.as_array()?.iter().map(|turn| turn["id"].as_i64()).min()??;
+        let shown = product.json(&["turns", "show", &first.to_string()]).await;
+        shown["turn"]["taken"].as_object().map(|taken| Value::Object(taken.clone()))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_judge_scores_answers_that_a_skill_is_measured_by_and_is_not_told_which_had_it() {
+    let provider = Provider::start().await;
+    scores(&provider, &["{\"score\": -1, \"reason\": \"no dates\"}"]);
+    let product = with_a_judge(&provider, &json!({})).await;
+    on_trial(&product, 12).await;
+    for session in ["t0", "t11"] {
+        let taken = taken(&product, session).await;
+        assert_eq!((&taken["judge"], &taken["good"], &taken["reaction"]), (&json!(0.0), &json!(false), &json!("none")));
+    }
+    let asked: Vec<_> = provider.seen().iter().filter_map(|seen| vote_of(seen)).collect();
+    // Of three votes the third could change nothing, and each turn that the skill fitted was judged, with it and without it.
+    assert_eq!(asked.len(), 2 * 12);
+    assert!(asked.iter().all(|question| !question.contains(NAME)), "the judge is blind");
+    assert!(asked.iter().all(|question| question.contains("zebra list") && question.contains("user_said_next")));
+    let bodies: Vec<_> =
+        provider.seen().iter().filter(|seen| vote_of(seen).is_some()).map(|seen| seen.json()).collect();
+    assert!(bodies.iter().all(|body| body["temperature"] == 0.6 && body["max_tokens"] == 1024), "{:?}", bodies[0]);
+    let effect = product.json(&["skills", "effect", NAME]).await;
+    assert_eq!((&effect["drawn_wins"], &effect["control_wins"]), (&json!(0), &json!(0)), "{effect}");
+    let shown = product.cli(&["turns", "show", "last"]).await;
+    assert_eq!(shown.code, 0, "{shown:?}");
+    assert!(product.cli(&["status"]).await.out.contains("scores answers while one is measured"));
+}
+
+#[tokio::test]
+async fn votes_that_differ_are_counted_and_what_is_no_vote_is_not() {
+    let provider = Provider::start().await;
+    scores(&provider, &["{\"score\": 1}", "I cannot say.", "```json\n{\"score\": 1, \"reason\": \"fine\"}\n```"]);
+    let product = with_a_judge(&provider, &json!({})).await;
+    on_trial(&product, 1).await;
+    let taken = taken(&product, "t0").await;
+    assert_eq!((&taken["judge"], &taken["good"]), (&json!(1.0), &json!(true)));
+    assert_eq!(provider.seen().iter().filter_map(|seen| vote_of(seen)).count(), 3);
+}
+
+#[tokio::test]
+async fn the_day_without_tokens_for_scores_settles_turns_without_and_says_so() {
+    let provider = Provider::start().await;
+    scores(&provider, &["{\"score\": -1}"]);
+    let product = with_a_judge(&provider, &json!({"skills": {"score_daily_tokens": 1}})).await;
+    on_trial(&product, 1).await;
+    let taken = taken(&product, "t0").await;
+    assert_eq!((&taken["judge"], &taken["good"]), (&Value::Null, &json!(true)));
+    assert_eq!(provider.seen().iter().filter_map(|seen| vote_of(seen)).count(), 0);
+    let reason = product.json(&["status"]).await["learning"]["judge_reason"].as_str().map(str::to_owned);
+    assert!(reason.as_deref().is_some_and(|reason| reason.contains("skills.score_daily_tokens")), "{reason:?}");
+}
+
+#[tokio::test]
+async fn a_turn_waits_for_a_judge_that_is_down_until_it_is_back_or_switched_off() {
+    let provider = Provider::start().await;
+    let down = Arc::new(AtomicBool::new(true));
+    let is_down = Arc::clone(&down);
+    provider.script(move |seen| {
+        seen.api()?;
+        if asks_for_a_skill(seen) {
+            return Some(Reply::text(&skill()));
+        }
+        vote_of(seen)?;
+        Some(match is_down.load(Ordering::Relaxed) {
+            true => Reply::error(Api::Chat, 404, "not_found", "no such model"),
+            false => Reply::text("{\"score\": -1}"),
+        })
+    });
+    let product = with_a_judge(&provider, &json!({})).await;
+    on_trial(&product, 2).await;
+    until("it is told", || async {
+        let status = product.json(&["status"]).await;
+        status["learning"]["judge_reason"].as_str().filter(|reason| reason.contains("404")).map(str::to_owned)
+    })
+    .await;
+    let turn = async |session: &str| {
+        let turns = product.json(&["turns", "--session", session]).await;
+        let first = turns.as_array().and_then(|turns| turns.iter().filter_map(|turn| turn["id"].as_i64()).min());
+        product.json(&["turns", "show", &first.expect("a turn").to_string()]).await["turn"]["taken"].clone()
+    };
+    assert_eq!(turn("t0").await, Value::Null, "it waits");
+    // Another address of the same judge is asked at once.
+    down.store(false, Ordering::Relaxed);
+    assert_eq!(product.cli(&["config", "set", "rl.prm_m", "1"]).await.code, 0);
+    assert_eq!(taken(&product, "t0").await["judge"], json!(0.0));
+    assert_eq!(taken(&product, "t1").await["judge"], json!(0.0));
 }

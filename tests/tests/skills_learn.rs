@@ -337,6 +337,45 @@ async fn what_is_exported_can_be_imported_elsewhere_and_waits_for_a_yes() {
 }
 
 #[tokio::test]
+async fn an_import_over_your_own_skill_shows_the_difference_and_never_replaces_what_you_wrote_since() {
+    let provider = Provider::start().await;
+    let product = learning(&provider, &json!({"skills": {"auto_evolve": false}})).await;
+    product.write_skill(NAME, DESCRIPTION, BODY);
+    until("the skill is there", || async { (product.cli(&["skills", "show", NAME]).await.code == 0).then_some(()) })
+        .await;
+    let theirs = product.folder().join("theirs").join(NAME);
+    std::fs::create_dir_all(&theirs).expect("a folder");
+    let other = BODY.replace("Sort them, the newest first.", "Sort them, the oldest first.");
+    assert_ne!(other, BODY);
+    std::fs::write(theirs.join("SKILL.md"), format!("---\nname: {NAME}\ndescription: {DESCRIPTION}\n---\n\n{other}\n"))
+        .expect("a skill");
+    let offer = async || {
+        let said = product.json(&["skills", "import", &theirs.display().to_string()]).await;
+        said["proposals"][0].as_i64().unwrap_or_else(|| panic!("nothing waits: {said}")).to_string()
+    };
+    let id = offer().await;
+    let shown = product.json(&["skills", "proposal", &id]).await;
+    let diff = shown["diff"].as_str().unwrap_or_default();
+    let lines =
+        |sign: &str| diff.lines().filter(|line| line.starts_with(sign) && !line.starts_with(&sign.repeat(3))).count();
+    assert!(diff.contains("the oldest first.") && lines("-") < 5 && lines("+") < 5, "{diff}");
+    product.write_skill(NAME, DESCRIPTION, &format!("{BODY}\n4. Mine, written since."));
+    until("the edit is seen", || async {
+        product.json(&["skills", "show", NAME]).await.to_string().contains("Mine, written since").then_some(())
+    })
+    .await;
+    let said = product.cli(&["skills", "approve", &id]).await;
+    assert!(said.code != 0 && said.all().contains("was changed after this was proposed"), "{said:?}");
+    let file = product.home().join("skills").join(NAME).join("SKILL.md");
+    assert!(std::fs::read_to_string(&file).expect("a skill").contains("Mine, written since."));
+    // Offered again, it is weighed against what is there now.
+    assert_eq!(product.cli(&["skills", "reject", &id]).await.code, 0);
+    let id = offer().await;
+    assert_eq!(product.cli(&["skills", "approve", &id]).await.code, 0);
+    assert!(std::fs::read_to_string(&file).expect("a skill").contains("the oldest first."));
+}
+
+#[tokio::test]
 async fn a_provider_that_is_set_up_later_is_asked_at_once() {
     let provider = Provider::start().await;
     provider.script(|seen| {

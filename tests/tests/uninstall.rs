@@ -20,6 +20,12 @@ async fn lived_in(provider: &Provider) -> Product {
         std::fs::write(models.join(name), name).expect("a file");
     }
     std::fs::write(product.home().join("letter.odt"), "Dear").expect("a file");
+    // What the desktop app leaves.
+    std::fs::create_dir_all(product.home().join("window/localstorage")).expect("the folder");
+    std::fs::write(product.home().join("window.json"), "{}").expect("a file");
+    let entry = product.login_entry();
+    std::fs::create_dir_all(entry.parent().expect("a folder")).expect("the folder");
+    std::fs::write(entry, "[Desktop Entry]\nExec=/usr/bin/metaclaw-app --background\n").expect("a file");
     product
 }
 
@@ -60,16 +66,26 @@ async fn what_can_be_made_again_goes_and_the_users_words_stay() {
     for stays in ["config.yaml", "metaclaw.db", "skills", "letter.odt"] {
         assert!(left.iter().any(|name| name == stays), "{stays}: {left:?}");
     }
-    for goes in ["control.sock", "service.lock", "metaclaw.log", "control.token"] {
+    for goes in ["control.sock", "service.lock", "metaclaw.log", "control.token", "window", "window.json"] {
         assert!(left.iter().all(|name| name != goes), "{goes}: {left:?}");
     }
     assert!(left.iter().all(|name| !name.ends_with(".pid")), "{left:?}");
+    assert!(!product.login_entry().exists(), "nothing starts a program that is gone");
     assert!(report["freed"].as_u64().is_some_and(|freed| freed > 0), "{report:#}");
     assert!(report["stays"].to_string().contains("metaclaw.db"), "{report:#}");
     assert!(report["foreign"].to_string().contains("letter.odt"), "{report:#}");
     // Nothing was lost that cannot be made again: it starts, and knows the turn.
     product.start().await;
     assert_eq!(product.turns().await.len(), 1);
+}
+
+#[tokio::test]
+async fn an_entry_for_the_login_that_starts_another_program_stays() {
+    let provider = Provider::start().await;
+    let product = lived_in(&provider).await;
+    std::fs::write(product.login_entry(), "[Desktop Entry]\nExec=/usr/bin/lobster\n").expect("a file");
+    product.json(&["uninstall", "--yes"]).await;
+    assert!(product.login_entry().exists());
 }
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 import { mkdir } from "node:fs/promises";
 import path from "node:path";
 import { launch } from "./browser.mjs";
+import { seedAll } from "./places.mjs";
 import { startProvider } from "./provider.mjs";
-import { seed, seedLearning, seedMemory } from "./seed.mjs";
 import { startService } from "./service.mjs";
 
 const [binary, out, only] = process.argv.slice(2);
@@ -39,38 +39,7 @@ for (const theme of themes) for (const lang of langs) {
   }
   await context.close();
 }
-const key = await seed(service, provider, { failing: true });
-await seedMemory(service, key);
-await seedLearning(service, key);
-const waiting = (await service.api("GET", "/skills-proposals?state=waiting"))[0].id;
-const { memories } = await service.api("GET", "/memory?limit=100");
-const lisbon = memories.find((one) => one.content.includes("Lisbon")).id;
-const turn = (await service.api("GET", "/turns?limit=50&session=db")).length;
-const PLACES = {
-  home: "#/home",
-  conversations: "#/conversations/db?turn=1",
-  side: "#/conversations/db?turn=1&view=side",
-  raw: "#/conversations/db?turn=1&view=raw",
-  try: "#/conversations/try",
-  skills: "#/skills/pack-a-box",
-  "skills-all": "#/skills",
-  "skills-proposal": `#/skills/proposal/${waiting}`,
-  "skills-effect": "#/skills/zebra-dates",
-  "skills-history": "#/skills/zebra-dates",
-  "skills-builtin": "#/skills/sql-query",
-  memory: "#/memory",
-  "memory-fact": `#/memory/${lisbon}`,
-  "memory-search": `#/memory/${lisbon}`,
-  training: "#/training",
-  schedule: "#/schedule",
-  connections: "#/connections",
-  settings: "#/settings",
-  "settings-provider": "#/settings/provider",
-  "settings-skills": "#/settings/skills",
-  "settings-window": "#/settings/window",
-  "settings-logs": "#/settings/logs",
-  "settings-diagnostics": "#/settings/diagnostics",
-};
+const { places: PLACES, turns } = await seedAll(service, provider);
 for (const size of sizes) for (const theme of themes) for (const lang of langs) {
   if (process.env.QUICK && `${size[0]} ${theme} ${lang}` !== process.env.QUICK) continue;
   const { context, tab } = await page(size, theme, lang);
@@ -89,4 +58,4 @@ for (const size of sizes) for (const theme of themes) for (const lang of langs) 
 await browser.close();
 await service.stop();
 provider.stop();
-console.log(`${turn} turns in the first session`);
+console.log(`${turns} turns in the first session`);

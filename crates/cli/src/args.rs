@@ -68,6 +68,12 @@ pub(crate) enum Verb {
     },
     /// Print the OpenAPI description of the control API
     Openapi,
+    /// Write the man pages, one file for each command
+    #[command(hide = true)]
+    Man {
+        /// The folder for them
+        folder: PathBuf,
+    },
 }
 
 /// `--mode` of `start`.

@@ -78,5 +78,6 @@ async fn verb(cli: Cli, out: &Out) -> Result<ExitCode, Fail> {
         Verb::Uninstall(args) => cmd::uninstall::run(&ctx()?, &args).await,
         Verb::Completion { shell } => cmd::completion(out, shell),
         Verb::Openapi => cmd::openapi(out),
+        Verb::Man { folder } => cmd::man(&folder),
     }
 }

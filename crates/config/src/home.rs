@@ -77,6 +77,24 @@ impl Home {
         self.dir.join("service.lock")
     }
 
+    /// What the web view of the desktop app keeps: its caches, and what the person chose for the window alone.
+    #[must_use]
+    pub fn window_dir(&self) -> PathBuf {
+        self.dir.join("window")
+    }
+
+    /// How the window must be drawn on this machine, where that was found out.
+    #[must_use]
+    pub fn drawing_path(&self) -> PathBuf {
+        self.dir.join("window.json")
+    }
+
+    /// The entry by which a Linux desktop starts the app at login. Outside of this folder; absent for a user without one.
+    #[must_use]
+    pub fn login_entry(&self) -> Option<PathBuf> {
+        Some(self.user.as_ref()?.join(".config/autostart/MetaClaw.desktop"))
+    }
+
     /// The log of a service in the background.
     #[must_use]
     pub fn log_path(&self) -> PathBuf {

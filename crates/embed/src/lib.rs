@@ -10,6 +10,7 @@
 
 mod bert;
 mod coarse;
+mod common;
 mod error;
 mod local;
 mod remote;
@@ -21,6 +22,7 @@ mod wide;
 use async_trait::async_trait;
 
 pub use coarse::{Coarse, Frame, Glance};
+pub use common::Common;
 pub use error::Error;
 pub use local::{Local, LocalOptions, Look, name_of};
 pub use remote::{Remote, RemoteOptions};

@@ -28,7 +28,7 @@ use crate::memory_meaning;
 use crate::remember::{self, Memories};
 use crate::run::Run;
 use crate::serve::Lifeline;
-use crate::{Clock, api, doors, judge, port, retention, serve, watch as changes};
+use crate::{Clock, api, doors, judge, port, retention, score, serve, watch as changes};
 
 /// How long running answers may take to end by themselves.
 const DRAIN: Duration = Duration::from_millis(4500);
@@ -368,6 +368,7 @@ impl Engine {
         };
         self.tasks.spawn(evolve::learn(tools.clone()));
         self.tasks.spawn(judge::work(tools.clone()));
+        self.tasks.spawn(score::work(tools.clone()));
         self.tasks.spawn(evolve::work(tools, events.subscribe()));
         let deps = proxy::Deps {
             settings: Arc::clone(&run.settings),

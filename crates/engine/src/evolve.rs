@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use serde_json::json;
 use skills::generation::Generations;
 use skills::workshop::{Considered, Moved, Rules, Trigger, Workshop};
-use store::{DueSession, Store};
+use store::{DueSession, Spent, Store};
 use tokio::sync::{Notify, broadcast};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
@@ -21,7 +21,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::Clock;
 use crate::bus::Bus;
 use crate::core::sentence;
-use crate::judge::{AskJudge, Judge, replay_turns};
+use crate::judge::{AskJudge, Judge, replay_turns, scores};
 
 /// Turns that come close together are read together.
 const GATHER: Duration = Duration::from_millis(200);
@@ -117,6 +117,7 @@ pub(crate) fn rules(config: &Config) -> Rules {
         most_new: count(config.rl.max_new_skills).max(1),
         review: config.skills.review,
         replay_turns: replay_turns(config),
+        scored: scores(config),
         zone: TimeZone::system(),
     }
 }
@@ -194,10 +195,18 @@ pub(crate) async fn look_through(
         return Ok(None);
     };
     let (question, _) = lesson.prompt();
-    let mut answer = ask(question.clone()).await.map_err(Failed::There)?;
+    let ask = async |question: String| {
+        let asked = dialect::estimate_tokens(&question);
+        let answer = ask(question).await.map_err(Failed::There)?;
+        let tokens = u64::from(asked) + u64::from(dialect::estimate_tokens(&answer));
+        let written = workshop.store().spend(Spent::Learn, tokens, now_ms).await;
+        written.map_err(|error| Failed::Here(error.to_string()))?;
+        Ok(answer)
+    };
+    let mut answer = ask(question.clone()).await?;
     let mut found = check(workshop, &lesson, &answer).await?;
     if let Err(problem) = &found {
-        let again = ask(skills::evolve::repair(&question, &answer, problem)).await.map_err(Failed::There)?;
+        let again = ask(skills::evolve::repair(&question, &answer, problem)).await?;
         answer = format!("{answer}\n\n--- {problem}; asked once more: ---\n\n{again}");
         found = check(workshop, &lesson, &again).await?;
     }

@@ -1,6 +1,7 @@
-//! The judge in a running service: before a learned skill that its turns have proven is promoted, past turns that had to do
-//! without it are answered again, with it and without, and the judge (`rl.prm_*`) says which answer it likes better. Bounded by
-//! turns for each skill and by tokens for each day; neither an agent nor learning waits for it.
+//! The judge (`rl.prm_*`) in a running service. It scores answers while a learned skill is measured by them ([`crate::score`]);
+//! and before a learned skill that its turns have proven is promoted, past turns that had to do without it are answered again,
+//! with it and without, and it says which answer it likes better. Bounded by turns for each skill and by tokens for each day;
+//! neither an agent nor learning waits for it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,24 +13,25 @@ use futures::future::BoxFuture;
 use serde_json::json;
 use skills::replay::{Case, Judged, judged, liked};
 use skills::workshop::Workshop;
-use store::{Lease, SkillState};
+use store::{Lease, SkillState, Spent};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::core::sentence;
 use crate::evolve::{Failed, NoAnswer, Tools, blocking, tell};
+use crate::provider::Wanted;
 
 /// How long after a failure nobody is asked.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a skill that is compared is held for that, from each question on: longer than an answer may take.
 const LEASE_MS: i64 = 25 * 60 * 1000;
 /// Its name.
 const LEASE: &str = "skill_replay";
-const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+pub(crate) const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// Asks the judge's model; whether for a JSON object. Its words.
-pub(crate) type AskJudge = Arc<dyn Fn(String, bool) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
+/// Asks the judge's model; its words.
+pub(crate) type AskJudge = Arc<dyn Fn(String, Wanted) -> BoxFuture<'static, Result<String, NoAnswer>> + Send + Sync>;
 
 /// How many past turns are compared under these settings; 0 = there is no judge. One that is named and cannot be asked is
 /// waited for.
@@ -40,29 +42,40 @@ pub(crate) fn replay_turns(config: &Config) -> u32 {
     }
 }
 
+/// Whether answers are scored under these settings while a skill is measured by them.
+pub(crate) fn scores(config: &Config) -> bool {
+    !matches!(config.judge(), Ok(None)) && config.skills.score_daily_tokens > 0
+}
+
 /// What the settings say about it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Habits {
+pub(crate) struct Habits {
     /// The judge; `None` = nobody is asked.
     model: Option<String>,
     /// What is missing for that.
-    missing: Option<String>,
+    pub(crate) missing: Option<String>,
     turns: usize,
     daily_tokens: u64,
+    /// Votes on one answer.
+    pub(crate) votes: u32,
+    /// Tokens of a day for scores; 0 = none are asked for.
+    pub(crate) score_tokens: u64,
     /// Whom it asks, as a hash: a key is nothing to keep around.
-    asked: u64,
+    pub(crate) asked: u64,
 }
 
 impl Habits {
     fn of(config: &Config) -> Self {
         let turns = usize::try_from(replay_turns(config)).unwrap_or(usize::MAX);
-        if turns == 0 {
+        let score_tokens = if scores(config) { u64::from(config.skills.score_daily_tokens) } else { 0 };
+        if turns == 0 && score_tokens == 0 {
             return Self::default();
         }
+        let of = Self { turns, score_tokens, votes: config.rl.prm_m.max(1), ..Self::default() };
         let upstream = match config.judge() {
             Ok(Some(upstream)) => upstream,
             Ok(None) => return Self::default(),
-            Err(error) => return Self { missing: Some(sentence(&error)), turns, ..Self::default() },
+            Err(error) => return Self { missing: Some(sentence(&error)), ..of },
         };
         let mut hash = Xxh3::new();
         let keys = [config.rl.prm_api_key.expose(), config.llm.api_key.expose()];
@@ -72,21 +85,49 @@ impl Habits {
         }
         Self {
             model: Some(upstream.model_id),
-            missing: None,
-            turns,
             daily_tokens: u64::from(config.skills.replay_daily_tokens),
             asked: hash.digest(),
+            ..of
         }
     }
 }
 
-/// Whether answers are compared, and why not.
+/// What a judge is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Duty {
+    /// Answers with a learned skill and without it.
+    Compare,
+    /// Answers of turns that a learned skill is measured by.
+    Score,
+}
+
+/// What a judge does, and why not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Standing {
     /// The judge; `None` = none is asked for.
     pub(crate) model: Option<String>,
+    /// It compares answers.
+    pub(crate) compares: bool,
+    /// It scores them.
+    pub(crate) scores: bool,
+    /// Why it does not do the one or the other at the moment.
+    troubles: [Option<String>; 2],
+}
+
+impl Standing {
+    fn of(habits: &Habits) -> Self {
+        Self {
+            model: habits.model.clone(),
+            compares: habits.turns > 0,
+            scores: habits.score_tokens > 0,
+            troubles: [habits.missing.clone(), None],
+        }
+    }
+
     /// Why it is not asked at the moment.
-    pub(crate) trouble: Option<String>,
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        self.troubles.iter().flatten().map(String::as_str).next()
+    }
 }
 
 /// The judge of a running service.
@@ -95,18 +136,30 @@ pub(crate) struct Judge {
     standing: ArcSwap<Standing>,
     /// Skills may wait for it.
     wake: Notify,
+    /// Turns may.
+    pub(crate) score: Notify,
 }
 
 impl Judge {
     pub(crate) fn new(config: &Config) -> Self {
         let habits = Habits::of(config);
-        let standing = Standing { model: habits.model.clone(), trouble: habits.missing.clone() };
-        Self { habits: ArcSwap::from_pointee(habits), standing: ArcSwap::from_pointee(standing), wake: Notify::new() }
+        Self {
+            standing: ArcSwap::from_pointee(Standing::of(&habits)),
+            habits: ArcSwap::from_pointee(habits),
+            wake: Notify::new(),
+            score: Notify::new(),
+        }
     }
 
-    /// Skills may wait for it.
+    /// Skills or turns may wait for it.
     pub(crate) fn wake(&self) {
         self.wake.notify_one();
+        self.score.notify_one();
+    }
+
+    /// The settings in force.
+    pub(crate) fn habits(&self) -> Arc<Habits> {
+        self.habits.load_full()
     }
 
     /// What the settings alone say.
@@ -122,19 +175,34 @@ impl Judge {
     pub(crate) fn config_read(&self, config: &Config) {
         let habits = Habits::of(config);
         if **self.habits.load() != habits {
-            self.stand(habits.model.clone(), habits.missing.clone());
+            let before = self.standing.swap(Arc::new(Standing::of(&habits)));
+            told(&before, &self.standing.load());
             self.habits.store(Arc::new(habits));
         }
     }
 
-    fn stand(&self, model: Option<String>, trouble: Option<String>) {
-        let now = Arc::new(Standing { model, trouble });
-        let before = self.standing.swap(Arc::clone(&now));
-        if before.trouble != now.trouble {
-            match &now.trouble {
-                Some(why) => tracing::warn!("answers of learned skills are not compared at the moment: {why}"),
-                None => tracing::info!("answers of learned skills are compared where a judge is named"),
-            }
+    /// Why it does not do its duty at the moment. What was found under settings that no longer hold is not told.
+    pub(crate) fn stand(&self, duty: Duty, habits: &Habits, trouble: Option<&str>) {
+        if **self.habits.load() != *habits {
+            return;
+        }
+        let put = |standing: &Arc<Standing>| {
+            let mut standing = Standing::clone(standing);
+            let [compare, score] = &mut standing.troubles;
+            let slot = if duty == Duty::Compare { compare } else { score };
+            *slot = trouble.map(str::to_owned);
+            standing
+        };
+        let before = self.standing.rcu(put);
+        told(&before, &self.standing.load());
+    }
+}
+
+fn told(before: &Standing, now: &Standing) {
+    if before.trouble() != now.trouble() {
+        match now.trouble() {
+            Some(why) => tracing::warn!("the judge of learned skills is not asked at the moment: {why}"),
+            None => tracing::info!("the judge of learned skills is asked where one is named"),
         }
     }
 }
@@ -167,14 +235,8 @@ pub(crate) async fn work(tools: Tools) {
 #[derive(Debug, Default)]
 struct Begun {
     verdicts: Vec<(i64, Judged)>,
-    /// When tokens were spent on it, and how many.
-    spent: Vec<(i64, u64)>,
-}
-
-impl Begun {
-    fn tokens_since(&self, since_ms: i64) -> u64 {
-        self.spent.iter().filter(|(at, _)| *at > since_ms).map(|(_, tokens)| tokens).sum()
-    }
+    /// Tokens that were spent on it.
+    tokens: u64,
 }
 
 /// Where comparisons stand.
@@ -225,7 +287,7 @@ impl Bench {
             }
             self.habits = habits.clone();
         }
-        let Some(model) = habits.model.clone() else { return Ok(()) };
+        let Some(model) = habits.model.clone().filter(|_| habits.turns > 0) else { return Ok(()) };
         if self.rest_until.is_some_and(|until| Instant::now() < until) {
             return Ok(());
         }
@@ -247,7 +309,7 @@ impl Bench {
                 Step::Left => {}
                 Step::Wait(why) => {
                     self.rest_until = Some(Instant::now() + PATIENCE);
-                    self.stand(&habits, Some(why));
+                    self.stand(&habits, Some(&why));
                     return Ok(());
                 }
             }
@@ -256,12 +318,8 @@ impl Bench {
         Ok(())
     }
 
-    /// What was found under settings that no longer hold is not told.
-    fn stand(&self, habits: &Habits, trouble: Option<String>) {
-        let judge = &self.tools.evolution.judge;
-        if **judge.habits.load() == *habits {
-            judge.stand(habits.model.clone(), trouble);
-        }
+    fn stand(&self, habits: &Habits, trouble: Option<&str>) {
+        self.tools.evolution.judge.stand(Duty::Compare, habits, trouble);
     }
 
     async fn compare(
@@ -290,8 +348,7 @@ impl Bench {
                 None => self.record(workshop, state, model, &key).await,
             };
         };
-        let used = workshop.store().skill_replay_tokens(now_ms - DAY_MS).await.map_err(|error| here(&error))?;
-        let used = used + self.begun.values().map(|begun| begun.tokens_since(now_ms - DAY_MS)).sum::<u64>();
+        let used = workshop.store().spent_since(Spent::Compare, now_ms - DAY_MS).await.map_err(|error| here(&error))?;
         if used + case.least_tokens() > habits.daily_tokens {
             return Ok(Step::Wait(format!(
                 "The day's tokens for comparing are used up ({used} of {} in skills.replay_daily_tokens); {} waits until there \
@@ -301,12 +358,12 @@ impl Bench {
         }
         let lease = workshop.store().take_lease(LEASE, &state.name, &self.holder, now_ms, now_ms + LEASE_MS).await;
         let Some(lease) = lease.map_err(|error| here(&error))? else { return Ok(Step::Left) };
-        let mut asking = Asking { tools: &self.tools, workshop, lease, spent: Vec::new(), asked: habits.asked };
+        let mut asking = Asking { tools: &self.tools, workshop, lease, spent: 0, asked: habits.asked };
         let verdict = asking.case(case).await;
         let Asking { lease, spent, .. } = asking;
         let _ = workshop.store().release_lease(&lease).await;
         let begun = self.begun.entry(key).or_default();
-        begun.spent.extend(spent);
+        begun.tokens += spent;
         let Some(verdict) = verdict? else { return Ok(Step::Left) };
         begun.verdicts.push((case.turn, verdict));
         Ok(Step::On)
@@ -320,10 +377,8 @@ impl Bench {
         key: &(String, String),
     ) -> Result<Step, Failed> {
         // What could not be written down is not asked for again.
-        let (verdicts, tokens) = self
-            .begun
-            .get(key)
-            .map_or_else(Default::default, |begun| (begun.verdicts.clone(), begun.tokens_since(i64::MIN)));
+        let (verdicts, tokens) =
+            self.begun.get(key).map_or_else(Default::default, |begun| (begun.verdicts.clone(), begun.tokens));
         let (room, of, by, now_ms) = (workshop.clone(), state.clone(), model.to_owned(), self.tools.clock.now_ms());
         let (replay, moved) = blocking(async move { room.replayed(&of, &verdicts, &by, tokens, now_ms).await }).await?;
         self.begun.remove(key);
@@ -337,7 +392,7 @@ impl Bench {
     }
 }
 
-fn here(error: &store::Error) -> Failed {
+pub(crate) fn here(error: &store::Error) -> Failed {
     Failed::Here(error.to_string())
 }
 
@@ -346,7 +401,8 @@ struct Asking<'a> {
     tools: &'a Tools,
     workshop: &'a Workshop,
     lease: Lease,
-    spent: Vec<(i64, u64)>,
+    /// Tokens.
+    spent: u64,
     asked: u64,
 }
 
@@ -354,17 +410,21 @@ impl Asking<'_> {
     /// Answers a turn twice and has the answers judged both ways round. `None`: somebody else is at it, or it is another
     /// judge's.
     async fn case(&mut self, case: &Case) -> Result<Option<Judged>, Failed> {
-        let Some(with) = self.ask(case.answer_prompt(true), false).await? else { return Ok(None) };
-        let Some(without) = self.ask(case.answer_prompt(false), false).await? else { return Ok(None) };
+        let Some(with) = self.ask(case.answer_prompt(true), Wanted::Answer).await? else { return Ok(None) };
+        let Some(without) = self.ask(case.answer_prompt(false), Wanted::Answer).await? else { return Ok(None) };
         if with.trim() == without.trim() {
             return Ok(Some(Judged::Same));
         }
-        let Some(first) = self.ask(case.compare_prompt(&with, &without), true).await? else { return Ok(None) };
-        let Some(second) = self.ask(case.compare_prompt(&without, &with), true).await? else { return Ok(None) };
+        let Some(first) = self.ask(case.compare_prompt(&with, &without), Wanted::Comparison).await? else {
+            return Ok(None);
+        };
+        let Some(second) = self.ask(case.compare_prompt(&without, &with), Wanted::Comparison).await? else {
+            return Ok(None);
+        };
         Ok(Some(judged(liked(&first), liked(&second))))
     }
 
-    async fn ask(&mut self, question: String, json: bool) -> Result<Option<String>, Failed> {
+    async fn ask(&mut self, question: String, wanted: Wanted) -> Result<Option<String>, Failed> {
         let now_ms = self.tools.clock.now_ms();
         let held =
             self.workshop.store().renew_lease(&self.lease, now_ms + LEASE_MS).await.map_err(|error| here(&error))?;
@@ -373,9 +433,10 @@ impl Asking<'_> {
         };
         self.lease = held;
         let tokens = dialect::estimate_tokens(&question);
-        let answer = (self.tools.judge)(question, json).await;
-        let answer = answer.map_err(|said| Failed::There(NoAnswer { said, for_good: false }))?;
-        self.spent.push((now_ms, u64::from(tokens) + u64::from(dialect::estimate_tokens(&answer))));
+        let answer = (self.tools.judge)(question, wanted).await.map_err(Failed::There)?;
+        let tokens = u64::from(tokens) + u64::from(dialect::estimate_tokens(&answer));
+        self.spent += tokens;
+        self.workshop.store().spend(Spent::Compare, tokens, now_ms).await.map_err(|error| here(&error))?;
         Ok(Some(answer))
     }
 }

@@ -28,6 +28,7 @@ mod replay;
 mod restart;
 mod retention;
 mod run;
+mod score;
 mod serve;
 mod setup;
 mod sidecar;

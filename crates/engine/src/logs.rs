@@ -89,11 +89,16 @@ impl LogControl {
     }
 }
 
+/// The rooms, by their crates' names behind `metaclaw_`; `app` is the desktop shell.
+const OURS: [&str; 13] = [
+    "app", "builtin", "cli", "config", "dialect", "embed", "engine", "memory", "models", "proxy", "skills", "store",
+    "text",
+];
+
 /// Our own lines at the level asked for; libraries only when something is wrong.
 fn filter(level: &str) -> EnvFilter {
-    let ours = ["config", "dialect", "store", "skills", "proxy", "engine", "cli"];
     let mut rules = String::from("warn");
-    for name in ours {
+    for name in OURS {
         rules.push_str(&format!(",metaclaw_{name}={level}"));
     }
     EnvFilter::new(rules)
@@ -255,6 +260,14 @@ fn whole_lines(bytes: &[u8], start: u64) -> Tail {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_room_is_one_of_ours() {
+        let rooms = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).unwrap();
+        for room in rooms.map(|room| room.unwrap().file_name()) {
+            assert!(OURS.contains(&room.to_str().unwrap()), "{room:?}");
+        }
+    }
 
     #[test]
     fn the_log_masks_secrets_and_can_be_followed() {

@@ -251,7 +251,7 @@ async fn make(room: &MeaningRoom, library: &Library, meaning: &proxy::Meaning) -
     let mut queries: Vec<&str> = background().collect();
     for (_, texts) in &wanted {
         passages.push(&texts.whole);
-        queries.extend(texts.phrases.iter().map(String::as_str));
+        queries.extend(texts.examples.iter().map(String::as_str));
     }
     // Of texts that are gone nothing is kept.
     let before = kept.len();
@@ -279,8 +279,8 @@ async fn make(room: &MeaningRoom, library: &Library, meaning: &proxy::Meaning) -
     let mut vectors = HashMap::with_capacity(wanted.len());
     for (hash, texts) in &wanted {
         if let Some(whole) = get(Side::Passage, &texts.whole) {
-            let phrases = texts.phrases.iter().filter_map(|text| get(Side::Query, text)).collect();
-            vectors.insert(*hash, skills::Meaning { whole, phrases });
+            let examples = texts.examples.iter().filter_map(|text| get(Side::Query, text)).collect();
+            vectors.insert(*hash, skills::Meaning { whole, examples });
         }
     }
     let meanings = tokio::task::spawn_blocking(move || Meanings::new(everyday, vectors)).await;

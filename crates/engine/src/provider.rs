@@ -28,8 +28,13 @@ const ANSWER: &str = "answer";
 /// Longest answer of a test that is read.
 const LONGEST: usize = 1 << 20;
 /// What the model is asked.
-const READY: Prompt<'_> =
-    Prompt { text: "Reply with one word: ready", tokens: 256, form: Form::Words, patience: PATIENCE };
+const READY: Prompt<'_> = Prompt {
+    text: "Reply with one word: ready",
+    tokens: 256,
+    form: Form::Words,
+    temperature: None,
+    patience: PATIENCE,
+};
 
 /// Asks a provider for its models and, unless told not to, for one word.
 pub(crate) async fn test(core: &Core, asked: &ProviderTest) -> Result<ProviderReport, Problem> {
@@ -255,6 +260,11 @@ impl Failure {
             _ => self.told(label),
         }
     }
+
+    fn no_answer(&self, label: &str, model: &str) -> NoAnswer {
+        let for_good = self.too_long || matches!(self.status, Some(400 | 413 | 422));
+        NoAnswer { said: self.told_of(label, model), for_good }
+    }
 }
 
 /// In which form the answer is wanted.
@@ -268,12 +278,23 @@ enum Form<'a> {
 }
 
 /// What a model is asked.
+#[derive(Clone, Copy)]
 struct Prompt<'a> {
     text: &'a str,
+    /// Longest answer.
     tokens: u32,
     form: Form<'a>,
+    /// `None`: the provider's own.
+    temperature: Option<f64>,
     /// How long its answer may take once it has begun.
     patience: Duration,
+}
+
+impl<'a> Prompt<'a> {
+    /// Asks for words in the background.
+    fn of(text: &'a str, tokens: u32) -> Self {
+        Self { text, tokens, form: Form::Words, temperature: None, patience: THINKING }
+    }
 }
 
 /// Asks the configured model for a JSON object; its words as they came.
@@ -309,13 +330,22 @@ pub(crate) async fn ask_evolver(config: &Config, client: &reqwest::Client, text:
     let upstream = config.evolver().map_err(|error| later(error.to_string()))?;
     let (provider, label, model) = over_http(upstream, client).map_err(later)?;
     let schema = skills::evolve::schema();
-    asked(&*provider, &model, text, 4096, Some(&schema)).await.map_err(|failure| NoAnswer {
-        for_good: failure.too_long || matches!(failure.status, Some(400 | 413 | 422)),
-        said: failure.told_of(&label, &model),
-    })
+    let asked = asked(&*provider, &model, Prompt::of(text, 4096), Some(&schema)).await;
+    asked.map_err(|failure| failure.no_answer(&label, &model))
 }
 
-/// Asks the model that judges answers, for words or for a JSON object; its words as they came.
+/// What the model that judges is to give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// An answer to a turn, in words.
+    Answer,
+    /// Which of two answers is better, as a JSON object.
+    Comparison,
+    /// How good an answer is, as a JSON object, one vote of several (`rl.prm_temperature`, `rl.prm_max_new_tokens`).
+    Vote,
+}
+
+/// Asks the model that judges; its words as they came.
 ///
 /// # Errors
 /// Why there is no answer, as a sentence.
@@ -323,15 +353,22 @@ pub(crate) async fn ask_judge(
     config: &Config,
     client: &reqwest::Client,
     text: &str,
-    json: bool,
-) -> Result<String, String> {
-    let upstream = config.judge().map_err(|error| error.to_string())?.ok_or("no judge is named")?;
-    let (provider, label, model) = over_http(upstream, client)?;
-    if json {
-        return words_of(&*provider, &label, &model, text, 4096).await;
-    }
-    let prompt = Prompt { text, tokens: 4096, form: Form::Words, patience: THINKING };
-    call(&*provider, &model, &prompt).await.map_err(|failure| failure.told_of(&label, &model))
+    wanted: Wanted,
+) -> Result<String, NoAnswer> {
+    let later = |said: String| NoAnswer { said, for_good: false };
+    let upstream = config.judge().map_err(|error| later(error.to_string()))?;
+    let upstream = upstream.ok_or_else(|| later("no judge is named".to_owned()))?;
+    let (provider, label, model) = over_http(upstream, client).map_err(later)?;
+    let prompt = Prompt::of(text, 4096);
+    let answer = match wanted {
+        Wanted::Answer => call(&*provider, &model, &prompt).await,
+        Wanted::Comparison => asked(&*provider, &model, prompt, None).await,
+        Wanted::Vote => {
+            let (tokens, temperature) = (config.rl.prm_max_new_tokens, Some(config.rl.prm_temperature));
+            asked(&*provider, &model, Prompt { tokens, temperature, ..prompt }, None).await
+        }
+    };
+    answer.map_err(|failure| failure.no_answer(&label, &model))
 }
 
 /// The model that writes skills, if its provider serves it.
@@ -365,20 +402,22 @@ fn over_http(upstream: Upstream, client: &reqwest::Client) -> Result<(Box<dyn Mo
 }
 
 async fn words_of(provider: &dyn Model, label: &str, model: &str, text: &str, tokens: u32) -> Result<String, String> {
-    asked(provider, model, text, tokens, None).await.map_err(|failure| failure.told_of(label, model))
+    asked(provider, model, Prompt::of(text, tokens), None).await.map_err(|failure| failure.told_of(label, model))
 }
 
 async fn asked(
     provider: &dyn Model,
     model: &str,
-    text: &str,
-    tokens: u32,
+    prompt: Prompt<'_>,
     schema: Option<&Value>,
 ) -> Result<String, Failure> {
     let mut refused = None;
-    // Not every server knows how to be asked for JSON, and fewer for a schema.
-    for form in schema.map(Form::Schema).into_iter().chain([Form::Object, Form::Words]) {
-        match call(provider, model, &Prompt { text, tokens, form, patience: THINKING }).await {
+    // Not every server knows how to be asked for JSON, and fewer for a schema; not every model takes a temperature.
+    let forms = schema.map(Form::Schema).into_iter().chain([Form::Object, Form::Words]);
+    let forms = forms.map(|form| Prompt { form, ..prompt });
+    let plain = Prompt { form: Form::Words, temperature: None, ..prompt };
+    for prompt in forms.chain(prompt.temperature.map(|_| plain)) {
+        match call(provider, model, &prompt).await {
             Err(failure) if matches!(failure.status, Some(400 | 422)) => refused = Some(failure),
             answer => return answer,
         }
@@ -423,13 +462,16 @@ async fn call(provider: &dyn Model, model: &str, prompt: &Prompt<'_>) -> Result<
 
 /// A question in the provider's dialect, with what it refuses left out.
 fn question(dialect: Dialect, model: &str, provider: &dyn Model, prompt: &Prompt<'_>) -> Result<Bytes, String> {
-    let Prompt { text, tokens, form, .. } = *prompt;
+    let Prompt { text, tokens, form, temperature, .. } = *prompt;
     let mut body = match dialect {
         Dialect::Chat | Dialect::Messages => json!({
             "model": model, "max_tokens": tokens, "messages": [{"role": "user", "content": text}],
         }),
         Dialect::Responses => json!({"model": model, "max_output_tokens": tokens, "input": text, "store": false}),
     };
+    if let Some(temperature) = temperature {
+        body["temperature"] = json!(temperature);
+    }
     match (dialect, form) {
         (Dialect::Chat, Form::Object) => body["response_format"] = json!({"type": "json_object"}),
         (Dialect::Chat, Form::Schema(schema)) => {

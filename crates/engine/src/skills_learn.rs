@@ -58,6 +58,14 @@ impl Core {
         }
     }
 
+    /// Proposals were decided on, changed or brought by hand: everybody is told.
+    pub(crate) fn proposals_changed(&self, what: &str, proposals: &[i64], names: &[String]) {
+        if let Some(run) = &self.0.run {
+            run.bus
+                .keep("skill_proposals", serde_json::json!({ "what": what, "proposals": proposals, "names": names }));
+        }
+    }
+
     /// Asks the model that writes skills under the settings in force.
     pub(crate) fn evolver(&self) -> AskEvolver {
         let core = self.clone();
@@ -87,12 +95,12 @@ impl Core {
     /// Asks the judge under the settings in force.
     pub(crate) fn judge(&self) -> AskJudge {
         let core = self.clone();
-        Arc::new(move |text, json| {
+        Arc::new(move |text, wanted| {
             let core = core.clone();
             Box::pin(async move {
                 let config = core.config();
-                let http = core.http(&config)?;
-                crate::provider::ask_judge(&config, &http, &text, json).await
+                let http = core.http(&config).map_err(|said| NoAnswer { said, for_good: false })?;
+                crate::provider::ask_judge(&config, &http, &text, wanted).await
             })
         })
     }
@@ -179,8 +187,10 @@ impl Core {
             let judge = Judge::standing_of(&config);
             return LearningState {
                 wanted: config.skills.enabled && config.skills.auto_evolve,
+                judge_reason: judge.trouble().map(str::to_owned),
+                judge_compares: judge.compares,
+                judge_scores: judge.scores,
                 judge: judge.model,
-                judge_reason: judge.trouble,
                 ..LearningState::default()
             };
         };
@@ -192,7 +202,9 @@ impl Core {
             model: standing.model.clone(),
             reason: standing.trouble.clone(),
             judge: judge.model.clone(),
-            judge_reason: judge.trouble.clone(),
+            judge_reason: judge.trouble().map(str::to_owned),
+            judge_compares: judge.compares,
+            judge_scores: judge.scores,
         }
     }
 }

@@ -1,6 +1,7 @@
-//! What goes when MetaClaw is removed from a machine: models it fetched, and what a running service leaves. The user's own
-//! words (settings, turns, memories, skills) go only when that was asked for. Whose a file is is decided by its whole name,
-//! of a folder only what MetaClaw puts into it is taken, and everything else stays.
+//! What goes when MetaClaw is removed from a machine: models it fetched, and what a running service and the desktop app
+//! leave, its entry for the login too. The user's own words (settings, turns, memories, skills) go only when that was asked
+//! for. Whose a file is is decided by its whole name, of a folder only what MetaClaw puts into it is taken, and everything
+//! else stays.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -81,7 +82,7 @@ pub enum RemoveError {
 /// Whose a file of the home is, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
-    /// A running service's: it makes it again.
+    /// A running service's or the desktop app's: they make it again.
     Services,
     /// The user's.
     Users,
@@ -93,7 +94,8 @@ fn whose(name: &str) -> Whose {
         let number = name.strip_prefix(begin).and_then(|rest| rest.strip_suffix(end));
         number.is_some_and(|number| number.parse::<u32>().is_ok())
     };
-    let services = ["control.sock", "control.token", "service.lock", ".writable", "metaclaw.log"].contains(&name)
+    let services = ["control.sock", "control.token", "service.lock", ".writable", "metaclaw.log", "window.json"]
+        .contains(&name)
         || numbered("metaclaw_", ".pid")
         || numbered("metaclaw.log.", "")
         || numbered("start.", ".err");
@@ -113,6 +115,12 @@ fn is_backup(name: &str) -> bool {
         .and_then(|rest| rest.strip_suffix(".db").or_else(|| rest.strip_suffix(".partial")))
         .and_then(|rest| rest.split_once('-'))
         .is_some_and(|(version, nth)| number(version) && number(nth))
+}
+
+/// Whether an entry for the login is the desktop app's own.
+fn starts_the_app(entry: &Path) -> bool {
+    let text = std::fs::read_to_string(entry).unwrap_or_default();
+    text.lines().any(|line| line.starts_with("Exec=") && line.contains("metaclaw-app"))
 }
 
 /// What an import of old memories leaves when it is killed: `import-` and 32 hexadecimal digits.
@@ -143,6 +151,7 @@ pub fn plan(home: &Home, everything: bool) -> io::Result<Plan> {
     }
     let apart: Vec<&PathBuf> = models.iter().chain(&skills).collect();
     plan.home(home, everything, &apart)?;
+    plan.goes.extend(home.login_entry().filter(|entry| starts_the_app(entry)).map(file));
     // Single files first: there are many skills.
     for list in [&mut plan.goes, &mut plan.stays] {
         list.sort_by_key(|found| found.what == What::Whole);
@@ -269,7 +278,8 @@ impl Plan {
                         self.add(true, everything, found);
                     }
                 }
-                (_, true) if is_import(name) && !apart.iter().any(within) => {
+                // What the web view keeps, or an import.
+                (_, true) if (name == "window" || is_import(name)) && !apart.iter().any(within) => {
                     self.add(false, everything, Found { bytes: weight(&path), path, what: What::Whole });
                 }
                 // Something in it was told of, or it was looked through.
@@ -408,7 +418,9 @@ mod tests {
 
     #[test]
     fn files_are_known_by_their_whole_names() {
-        for name in ["control.sock", "metaclaw_30000.pid", "metaclaw.log", "metaclaw.log.1", "start.77.err"] {
+        for name in
+            ["control.sock", "metaclaw_30000.pid", "metaclaw.log", "metaclaw.log.1", "start.77.err", "window.json"]
+        {
             assert_eq!(whose(name), Whose::Services, "{name}");
         }
         for name in ["config.yaml", "metaclaw.db", "metaclaw.db-wal", "metaclaw.db-spool", "metaclaw.db.lock"] {
@@ -428,6 +440,7 @@ mod tests {
             "metaclaw_.pid",
             "before-v2-0001.db",
             "skills",
+            "window.json.mine",
         ] {
             assert_eq!(whose(name), Whose::Strangers, "{name}");
         }

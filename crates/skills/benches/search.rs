@@ -50,8 +50,7 @@ fn measure(name: &str, bank: &Bank, queries: &[&str], rounds: usize) {
 /// Vectors as a bank of this size has; which they are does not change the time.
 fn vectors(bank: &Bank) -> Meanings {
     let vector = |seed: usize| Vector::of((0..384).map(|at| ((seed * 31 + at) as f32).sin()).collect());
-    let meaning =
-        |at: usize| Meaning { whole: vector(at), phrases: (0..12).map(|phrase| vector(at * 12 + phrase)).collect() };
+    let meaning = |at: usize| Meaning { whole: vector(at), examples: (0..9).map(|one| vector(at * 9 + one)).collect() };
     Meanings::new(
         (0..228).map(vector).collect(),
         bank.skills().iter().enumerate().map(|(at, skill)| (skill.content_hash, meaning(at))).collect(),

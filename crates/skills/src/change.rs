@@ -500,6 +500,10 @@ fn copy_folder(from: &Path, to: &Path, depth: usize, left: &mut Allowance) -> Re
                 format!("the skill has more than {MAX_IMPORT_FILES} files or {MAX_IMPORT_BYTES} bytes"),
             ));
         }
+        // On a disk that tells them apart, one of them would be read and the other installed.
+        if depth == 0 && name == "skill.md" && from.join("SKILL.md").symlink_metadata().is_ok() {
+            return Err(refused(&path, "there is a SKILL.md beside it; keep one of the two".into()));
+        }
         left.files -= 1;
         left.bytes -= bytes;
         let name = if depth == 0 && name == "skill.md" { "SKILL.md".into() } else { name };

@@ -21,6 +21,7 @@ mod problem;
 pub mod proof;
 mod render;
 pub mod replay;
+pub mod score;
 pub mod signals;
 mod skill;
 mod watch;
@@ -34,10 +35,11 @@ pub use error::Error;
 pub use index::Scored;
 pub use library::{Library, Reloaded};
 pub use lint::{ALIKE, Against, Flaw, GOOD_BODY_CHARS, GOOD_DESCRIPTION_CHARS, Lint, lint, nearest};
-pub use meaning::{ByMeaning, Meaning, Meanings, Texts, background};
+pub use meaning::{ByMeaning, Meaning, Meanings, Texts, background, built_in_examples};
 pub use parse::{
-    AGENTS_KEY, CATEGORY_KEY, KEYWORDS_KEY, LONG_BODY_LINES, MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS,
-    MAX_FILE_BYTES, MAX_FRONT_MATTER_BYTES, MAX_NAME_CHARS, ORIGIN_KEY, Parsed, check_slug, parse,
+    AGENTS_KEY, CATEGORY_KEY, EXAMPLES_KEY, KEYWORDS_KEY, LONG_BODY_LINES, MAX_COMPATIBILITY_CHARS,
+    MAX_DESCRIPTION_CHARS, MAX_FILE_BYTES, MAX_FRONT_MATTER_BYTES, MAX_NAME_CHARS, ORIGIN_KEY, Parsed, check_slug,
+    parse,
 };
 pub use problem::{Problem, Severity};
 pub use render::{Block, Dropped, Used, render, section};

@@ -1,48 +1,53 @@
-//! Skills found by what they mean: vectors of a skill's text and of the phrases it is known by, and of everyday questions
+//! Skills found by what they mean: vectors of a skill's text and of requests that it is for, and of everyday questions
 //! that no skill is for: the background. The vectors are made elsewhere and handed in; here they are compared.
 //!
 //! Whether a turn is about any skill at all, and about which, are two questions. A model's cosines of unlike things are
-//! near those of like things, and near in another place for every question, every skill and every model. So the
-//! background is the measure: how much nearer than usual the nearest skill is, less how near the nearest everyday
-//! questions are, has to be more than what nearly all everyday questions have themselves, each measured against the
-//! others. Skills are then ordered by how far each stands out among all of them.
+//! near those of like things, and near in another place for every question and every model. So the background is the
+//! measure: how near the nearest skill is, less how near the nearest everyday questions are, has to be more than what
+//! nearly all everyday questions have themselves, each measured against the others. Skills are then ordered by how far
+//! each leads.
+//!
+//! All of it without what the background has in common, languages among that ([`Common`]).
+//!
+//! A skill with example requests is as near as the nearest of them; one without is as near as its text, which says less.
+//! The two are different measures, so each has an "usual" of its own.
 
 use std::collections::HashMap;
 
-use embed::{Vector, dot};
+use embed::{Common, Vector, dot};
 
 use crate::bank::{Bank, Lexical, Query, Retriever};
 use crate::index::Scored;
-use crate::skill::Skill;
+use crate::skill::{Origin, Skill};
 
-/// Phrases of a skill that get a vector of their own, spread over its keywords.
-const PHRASES: usize = 12;
+/// Directions in which the three languages of the background part.
+const LANGUAGES: usize = 2;
+/// Examples of a skill that are compared, at most.
+const EXAMPLES: usize = 12;
+/// How many of its nearest examples speak for a skill.
+const SPEAK: usize = 3;
+/// What its text as a whole counts beside them.
+const BY_WHOLE: f32 = 0.4;
 /// How many of the nearest everyday questions speak for a question being one of them.
 const NEAREST: usize = 5;
 /// The share of everyday questions that a question must lead, for skills to be given for its meaning.
-const LEADS: f32 = 0.95;
+const LEADS: f32 = 0.94;
 /// The share it must lead for what its words have found to stay, unless they are sure.
-const DOUBTED: f32 = 0.5;
+const DOUBTED: f32 = 0.9;
 /// Words are sure that reach the floor this many times.
-const SURE: f32 = 2.0;
+const SURE: f32 = 2.2;
 /// Skills that a question gets for their meaning alone.
-const MOST: usize = 3;
-/// Where words have found something, how far behind the best another may be.
-const BEHIND: f32 = 4.0;
-/// What standing out by its phrases and as a whole counts beside the words, in deviations.
-const BY_PHRASE: f32 = 0.5;
-const BY_WHOLE: f32 = 0.25;
-/// What the words count: as often as they reach the floor, up to this much.
-const BY_WORDS: f32 = 2.0;
-const MOST_WORDS: f32 = 1.5;
+const MOST: usize = 4;
+/// How far behind the best of them another may be, in deviations of the everyday leads.
+const BEHIND: f32 = 1.5;
 
 /// What has to be turned into vectors for one skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Texts {
     /// Its name, description and keywords: a passage.
     pub whole: String,
-    /// Short phrases it is known by: like questions.
-    pub phrases: Vec<String>,
+    /// Requests that it is for: questions. Of its own front matter, or those that came with a built-in skill.
+    pub examples: Vec<String>,
 }
 
 impl Texts {
@@ -50,21 +55,12 @@ impl Texts {
     pub fn of(skill: &Skill) -> Self {
         let name = skill.name.replace('-', " ");
         let whole = format!("{name}. {} {}", skill.description, skill.keywords.join(", "));
-        let sentences = skill.description.split_inclusive(['.', '。']).map(str::trim).filter(|s| !s.is_empty());
-        let mut phrases: Vec<String> = if skill.keywords.is_empty() {
-            std::iter::once(name).chain(sentences.map(str::to_owned)).collect()
-        } else {
-            skill.keywords.clone()
-        };
-        let all = phrases.len();
-        if all > PHRASES {
-            let mut at = 0;
-            phrases.retain(|_| {
-                at += 1;
-                at == 1 || (at - 1) * PHRASES / all != (at - 2) * PHRASES / all
-            });
+        let mut examples = skill.examples.clone();
+        if examples.is_empty() && matches!(skill.origin, Origin::Builtin | Origin::BuiltinEdited) {
+            examples.extend(built_in_examples(&skill.name).map(str::to_owned));
         }
-        Self { whole: whole.trim_end().to_owned(), phrases }
+        examples.truncate(EXAMPLES);
+        Self { whole: whole.trim_end().to_owned(), examples }
     }
 }
 
@@ -73,18 +69,91 @@ impl Texts {
 pub struct Meaning {
     /// Of [`Texts::whole`].
     pub whole: Vector,
-    /// Of [`Texts::phrases`].
-    pub phrases: Vec<Vector>,
+    /// Of [`Texts::examples`].
+    pub examples: Vec<Vector>,
+}
+
+impl Meaning {
+    fn measure(&self) -> Measure {
+        if self.examples.is_empty() { Measure::Text } else { Measure::Examples }
+    }
+}
+
+/// How it is measured how near a skill is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Measure {
+    Examples,
+    Text,
+}
+
+/// The vectors of a skill, and how near its text is to everyday questions on the average.
+#[derive(Debug, Clone)]
+struct Known {
+    meaning: Meaning,
+    mean: f32,
+}
+
+impl Known {
+    /// How near a question is.
+    fn near(&self, question: &Vector) -> f32 {
+        let whole = dot(question, &self.meaning.whole) - self.mean;
+        match self.meaning.measure() {
+            Measure::Text => whole,
+            Measure::Examples => {
+                BY_WHOLE.mul_add(whole, nearest(self.meaning.examples.iter().map(|v| dot(question, v)), SPEAK))
+            }
+        }
+    }
+}
+
+/// The mean of the largest few.
+fn nearest(cosines: impl Iterator<Item = f32>, few: usize) -> f32 {
+    let mut cosines: Vec<f32> = cosines.collect();
+    cosines.sort_by(|a, b| b.total_cmp(a));
+    cosines.truncate(few);
+    cosines.iter().sum::<f32>() / cosines.len().max(1) as f32
+}
+
+/// What the lead of the nearest skill is for everyday questions.
+#[derive(Debug, Clone, Default)]
+struct Usual {
+    /// The least first.
+    leads: Vec<f32>,
+    mean: f32,
+    deviation: f32,
+}
+
+impl Usual {
+    fn of(mut leads: Vec<f32>) -> Self {
+        leads.sort_by(f32::total_cmp);
+        let count = leads.len().max(1) as f32;
+        let mean = leads.iter().sum::<f32>() / count;
+        let deviation = (leads.iter().map(|x| (x - mean) * (x - mean)).sum::<f32>() / count).sqrt();
+        Self { leads, mean, deviation }
+    }
+
+    /// What a question must have to lead this share of the everyday ones; without any, nothing.
+    fn least(&self, share: f32) -> f32 {
+        let last = self.leads.len().saturating_sub(1);
+        self.leads.get((last as f32 * share).round() as usize).copied().unwrap_or(f32::NEG_INFINITY)
+    }
+
+    /// How far out a lead is, in deviations.
+    fn out(&self, lead: f32) -> f32 {
+        if self.deviation > 0.0 { (lead - self.mean) / self.deviation } else { lead }
+    }
 }
 
 /// The vectors of a bank, all of one model.
 #[derive(Debug, Clone, Default)]
 pub struct Meanings {
+    common: Common,
+    /// Without what they have in common, as all vectors here.
     background: Vec<Vector>,
-    /// By [`Skill::content_hash`], with how near it is to everyday questions on the average.
-    skills: HashMap<u128, (Meaning, f32)>,
-    /// What [`Meanings::excess`] is for everyday questions, the least first.
-    usual: Vec<f32>,
+    /// By [`Skill::content_hash`].
+    skills: HashMap<u128, Known>,
+    by_examples: Usual,
+    by_text: Usual,
 }
 
 impl Meanings {
@@ -92,16 +161,30 @@ impl Meanings {
     /// async thread.
     pub fn new(background: Vec<Vector>, skills: HashMap<u128, Meaning>) -> Self {
         let count = background.len().max(1) as f32;
-        let with_mean = |(hash, meaning): (u128, Meaning)| {
+        let common = Common::of(&background, LANGUAGES);
+        let without = |vectors: Vec<Vector>| vectors.iter().map(|vector| common.without(vector)).collect();
+        let background: Vec<Vector> = without(background);
+        let known = |(hash, meaning): (u128, Meaning)| {
+            let meaning = Meaning { whole: common.without(&meaning.whole), examples: without(meaning.examples) };
             let mean = background.iter().map(|question| dot(question, &meaning.whole)).sum::<f32>() / count;
-            (hash, (meaning, mean))
+            (hash, Known { meaning, mean })
         };
-        let skills = skills.into_iter().map(with_mean).collect();
-        let mut meanings = Self { background, skills, usual: Vec::new() };
-        let all = |at: usize| meanings.excess(&meanings.background[at], Some(at), meanings.skills.values());
-        let mut usual: Vec<f32> = (0..meanings.background.len()).map(all).collect();
-        usual.sort_by(f32::total_cmp);
-        meanings.usual = usual;
+        let skills = skills.into_iter().map(known).collect();
+        let mut meanings = Self { common: common.clone(), background, skills, ..Self::default() };
+        let everyday: Vec<f32> =
+            (0..meanings.background.len()).map(|at| meanings.everyday(&meanings.background[at], Some(at))).collect();
+        let usual = |measure: Measure| {
+            let of = || meanings.skills.values().filter(|known| known.meaning.measure() == measure);
+            let lead = |(question, everyday): (&Vector, &f32)| {
+                of().map(|known| known.near(question)).fold(f32::NEG_INFINITY, f32::max) - everyday
+            };
+            match of().next() {
+                Some(_) => Usual::of(meanings.background.iter().zip(&everyday).map(lead).collect()),
+                None => Usual::default(),
+            }
+        };
+        let (by_examples, by_text) = (usual(Measure::Examples), usual(Measure::Text));
+        (meanings.by_examples, meanings.by_text) = (by_examples, by_text);
         meanings
     }
 
@@ -115,32 +198,32 @@ impl Meanings {
         self.skills.is_empty()
     }
 
-    /// How much nearer than usual the nearest of `skills` is to a question, less how near the nearest everyday questions
-    /// are, `but` for one.
-    fn excess<'a>(
-        &self,
-        question: &Vector,
-        but: Option<usize>,
-        skills: impl Iterator<Item = &'a (Meaning, f32)>,
-    ) -> f32 {
-        let best = skills.map(|(meaning, mean)| dot(question, &meaning.whole) - mean).fold(f32::NEG_INFINITY, f32::max);
-        let others = self.background.iter().enumerate().filter(|(at, _)| Some(*at) != but);
-        let mut near: Vec<f32> = others.map(|(_, everyday)| dot(question, everyday)).collect();
-        near.sort_by(|a, b| b.total_cmp(a));
-        near.truncate(NEAREST);
-        best - near.iter().sum::<f32>() / near.len().max(1) as f32
+    fn usual(&self, measure: Measure) -> &Usual {
+        match measure {
+            Measure::Examples => &self.by_examples,
+            Measure::Text => &self.by_text,
+        }
     }
 
-    /// What a question must have to lead this share of the everyday ones; without any, nothing.
-    fn least(&self, share: f32) -> f32 {
-        let last = self.usual.len().saturating_sub(1);
-        self.usual.get((last as f32 * share).round() as usize).copied().unwrap_or(f32::NEG_INFINITY)
+    /// How near the nearest everyday questions are to a question, `but` for one.
+    fn everyday(&self, question: &Vector, but: Option<usize>) -> f32 {
+        let others = self.background.iter().enumerate().filter(|(at, _)| Some(*at) != but);
+        nearest(others.map(|(_, everyday)| dot(question, everyday)), NEAREST)
     }
 }
 
 /// Things people say and ask that no skill is for, in three languages.
 pub fn background() -> impl Iterator<Item = &'static str> {
     include_str!("background.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// What people say when a built-in skill is what helps.
+pub fn built_in_examples(name: &str) -> impl Iterator<Item = &'static str> {
+    include_str!("examples.tsv")
+        .lines()
+        .filter_map(move |line| line.split_once('\t'))
+        .filter(move |(of, _)| *of == name)
+        .map(|(_, request)| request)
 }
 
 /// Skills by meaning, and by their words as well unless they are not wanted.
@@ -156,6 +239,19 @@ pub struct ByMeaning<'a> {
     pub floor: f32,
 }
 
+/// How far a skill leads the everyday questions.
+#[derive(Debug, Clone, Copy)]
+struct Lead {
+    /// Place in the bank.
+    skill: usize,
+    /// More than nearly all everyday questions have.
+    leads: bool,
+    /// More than most of them have.
+    likely: bool,
+    /// In deviations of what they have.
+    out: f32,
+}
+
 impl Retriever for ByMeaning<'_> {
     fn name(&self) -> &'static str {
         if self.words { "hybrid" } else { "embedding" }
@@ -164,20 +260,18 @@ impl Retriever for ByMeaning<'_> {
     fn rank(&self, bank: &Bank, query: &Query<'_>) -> (Vec<Scored>, f32) {
         let (mut scored, raise) = if self.words { Lexical.rank(bank, query) } else { (Vec::new(), 1.0) };
         let floor = self.floor * raise;
-        let known = bank.skills().iter().enumerate().filter(|(at, _)| bank.is_wanted(*at, query));
-        let known = known.filter_map(|(_, skill)| self.meanings.skills.get(&skill.content_hash));
-        let excess = self.meanings.excess(self.question, None, known);
-        if excess < self.meanings.least(DOUBTED) {
+        let leads = self.leads(bank, query);
+        if leads.iter().all(|lead| !lead.likely) {
             // Words that only happen to be a skill's. Of a skill without vectors nothing but its words is known.
             let vectors = |at: usize| {
                 bank.skills().get(at).is_some_and(|skill| self.meanings.skills.contains_key(&skill.content_hash))
             };
             scored.retain(|scored| scored.score >= floor * SURE || !vectors(scored.skill));
         }
-        if excess < self.meanings.least(LEADS) {
+        if leads.iter().all(|lead| !lead.leads) {
             return (scored, raise);
         }
-        for pick in self.picks(bank, query, &scored, floor) {
+        for pick in picks(&leads) {
             // Just above what the words must reach, so that what they are sure of goes first.
             let score = floor * 1.01;
             match scored.iter_mut().find(|known| known.skill == pick) {
@@ -191,57 +285,33 @@ impl Retriever for ByMeaning<'_> {
 }
 
 impl ByMeaning<'_> {
-    /// The skills that the question is about, whatever its words.
-    fn picks(&self, bank: &Bank, query: &Query<'_>, scored: &[Scored], floor: f32) -> Vec<usize> {
-        let near = |v: &Vector| dot(self.question, v);
-        let nearest = |vectors: &[Vector], least: f32| vectors.iter().map(near).fold(least, f32::max);
-        let known = bank.skills().iter().enumerate().filter_map(|(at, skill)| {
-            let (meaning, _) = self.meanings.skills.get(&skill.content_hash)?;
-            let whole = near(&meaning.whole);
-            Some((at, [nearest(&meaning.phrases, whole), whole]))
+    /// How far each skill that is wanted leads.
+    fn leads(&self, bank: &Bank, query: &Query<'_>) -> Vec<Lead> {
+        let question = self.meanings.common.without(self.question);
+        let everyday = self.meanings.everyday(&question, None);
+        let least = [Measure::Examples, Measure::Text].map(|measure| {
+            let usual = self.meanings.usual(measure);
+            (usual.least(LEADS), usual.least(DOUBTED))
         });
-        let known: Vec<(usize, [f32; 2])> = known.collect();
-        let wanted = known.iter().filter(|(at, _)| bank.is_wanted(*at, query));
-        let spreads = [0, 1].map(|kind| Spread::of(known.iter().map(move |(_, cosines)| cosines[kind])));
-        let mut words = vec![0.0f32; bank.len()];
-        for scored in scored {
-            if let Some(words) = words.get_mut(scored.skill) {
-                *words = (scored.score / floor.max(f32::EPSILON) * self.floor).min(MOST_WORDS);
-            }
-        }
-        let stands = |(at, cosines): &(usize, [f32; 2])| {
-            let words = words.get(*at).copied().unwrap_or_default();
-            let [phrase, whole] = [0, 1].map(|kind| spreads[kind].deviation(cosines[kind]));
-            (*at, BY_WORDS * words + BY_PHRASE * phrase + BY_WHOLE * whole)
+        let wanted = bank.skills().iter().enumerate().filter(|(at, _)| bank.is_wanted(*at, query));
+        let lead = |(at, skill): (usize, &std::sync::Arc<Skill>)| {
+            let known = self.meanings.skills.get(&skill.content_hash)?;
+            let measure = known.meaning.measure();
+            let lead = known.near(&question) - everyday;
+            let (leads, likely) = least[measure as usize];
+            let out = self.meanings.usual(measure).out(lead);
+            Some(Lead { skill: at, leads: lead >= leads, likely: lead >= likely, out })
         };
-        let mut stands: Vec<(usize, f32)> = wanted.map(stands).collect();
-        stands.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        let sure = scored.iter().any(|scored| scored.score >= floor && bank.is_wanted(scored.skill, query));
-        let least = match stands.first() {
-            Some((_, best)) if sure => best - BEHIND,
-            _ => f32::NEG_INFINITY,
-        };
-        stands.into_iter().take(MOST).filter(|(_, stands)| *stands >= least).map(|(at, _)| at).collect()
+        wanted.filter_map(lead).collect()
     }
 }
 
-/// Mean and deviation of some numbers.
-struct Spread {
-    mean: f32,
-    deviation: f32,
-}
-
-impl Spread {
-    fn of(numbers: impl Iterator<Item = f32> + Clone) -> Self {
-        let count = numbers.clone().count().max(1) as f32;
-        let mean = numbers.clone().sum::<f32>() / count;
-        let deviation = (numbers.map(|x| (x - mean) * (x - mean)).sum::<f32>() / count).sqrt();
-        Self { mean, deviation }
-    }
-
-    fn deviation(&self, x: f32) -> f32 {
-        if self.deviation > 0.0 { (x - self.mean) / self.deviation } else { 0.0 }
-    }
+/// The skills that a question is about, whatever its words.
+fn picks(leads: &[Lead]) -> Vec<usize> {
+    let mut likely: Vec<&Lead> = leads.iter().filter(|lead| lead.likely).collect();
+    likely.sort_by(|a, b| b.out.total_cmp(&a.out).then(a.skill.cmp(&b.skill)));
+    let least = likely.first().map_or(0.0, |best| best.out - BEHIND);
+    likely.into_iter().take(MOST).take_while(|lead| lead.out >= least).map(|lead| lead.skill).collect()
 }
 
 #[cfg(test)]
@@ -274,7 +344,7 @@ mod tests {
         let of = |skill: &Arc<Skill>| {
             let boats = f32::from(u8::from(skill.name == "boats"));
             let whole = vector(boats, 1.0 - boats, 0.3, 50);
-            (skill.content_hash, Meaning { phrases: vec![whole.clone()], whole })
+            (skill.content_hash, Meaning { examples: Vec::new(), whole })
         };
         let skills = bank.skills().iter().filter(|skill| left_out != Some(skill.name.as_str())).map(of).collect();
         Meanings::new(background, skills)
@@ -306,8 +376,47 @@ mod tests {
     #[test]
     fn without_a_background_the_nearest_is_taken() {
         let bank = bank();
-        let meanings = Meanings { background: Vec::new(), usual: Vec::new(), ..meanings(&bank, None) };
-        assert!(meanings.excess(&vector(0.0, 0.0, 1.0, 60), None, meanings.skills.values()) >= meanings.least(LEADS));
+        let (question, of) = (vector(1.0, 0.1, 1.0, 60), meanings(&bank, None));
+        let meanings = Meanings { background: Vec::new(), by_text: Usual::default(), common: Common::default(), ..of };
+        let by = ByMeaning { question: &question, meanings: &meanings, words: false, floor: Limits::default().floor };
+        let hits = bank.search_by(&by, &Query { text: "qqq", ..Query::default() }, &Limits::default());
+        assert_eq!(hits[0].skill.name, "boats");
         assert_eq!(Meanings::default().len(), 0);
+    }
+
+    #[test]
+    fn a_skill_is_as_near_as_its_nearest_examples_and_measured_against_its_like() {
+        let bank = bank();
+        let background = (0..40).map(|own| vector(own as f32 / 200.0, 0.1, 1.0, own)).collect();
+        let of = |skill: &Arc<Skill>| {
+            // The text of the one about boats says nothing of them; its examples do.
+            let boats = f32::from(u8::from(skill.name == "boats"));
+            let whole = vector(0.0, 1.0 - boats, 0.3, 50);
+            let examples = (0..6).map(|at| vector(if at < 3 { 1.0 } else { 0.0 }, 0.0, 0.2, at)).collect();
+            (skill.content_hash, Meaning { examples: if boats > 0.0 { examples } else { Vec::new() }, whole })
+        };
+        let meanings = Meanings::new(background, bank.skills().iter().map(of).collect());
+        let limits = Limits::default();
+        let names = |question: &Vector| -> Vec<String> {
+            let by = ByMeaning { question, meanings: &meanings, words: true, floor: limits.floor };
+            let hits = bank.search_by(&by, &Query { text: "qqq", ..Query::default() }, &limits);
+            hits.into_iter().map(|hit| hit.skill.name.clone()).collect()
+        };
+        assert_eq!(names(&vector(1.0, 0.0, 0.2, 55))[0], "boats");
+        assert!(names(&vector(0.0, 1.0, 0.2, 55)).contains(&"bread".to_owned()), "by its text");
+        assert!(names(&vector(0.1, 0.1, 1.0, 60)).is_empty());
+    }
+
+    #[test]
+    fn every_built_in_skill_comes_with_examples_and_a_persons_own_count_first() {
+        for skill in crate::builtin() {
+            assert_eq!(built_in_examples(skill.name).count(), 9, "{}", skill.name);
+        }
+        let text = "---\nname: boats\ndescription: d\nmetadata:\n  metaclaw-examples: where do I berth | wo anlegen\n---\n\nb\n";
+        let skill = parse(Path::new("boats/SKILL.md"), text.as_bytes()).skill.unwrap();
+        assert_eq!(Texts::of(&skill).examples, ["where do I berth", "wo anlegen"]);
+        let own = Skill { name: "write-email".into(), examples: Vec::new(), ..skill };
+        assert!(Texts::of(&own).examples.is_empty(), "another text by that name");
+        assert_eq!(Texts::of(&Skill { origin: Origin::BuiltinEdited, ..own }).examples.len(), 9);
     }
 }

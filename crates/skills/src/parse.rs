@@ -27,6 +27,8 @@ pub const LONG_BODY_LINES: usize = 500;
 pub const CATEGORY_KEY: &str = "metaclaw-category";
 /// The metadata key for trigger words, separated by commas.
 pub const KEYWORDS_KEY: &str = "metaclaw-keywords";
+/// The front matter's key for [`Skill::examples`], which `|` or a new line parts.
+pub const EXAMPLES_KEY: &str = "metaclaw-examples";
 /// The metadata key for the agents a skill is for, separated by commas or blanks.
 pub const AGENTS_KEY: &str = "metaclaw-agents";
 /// The metadata key for who wrote a skill, if not a person.
@@ -277,6 +279,7 @@ fn check(path: &Path, bytes: &[u8], text: &str, parts: &Parts, fields: &Fields, 
         description,
         category: check_category(fields, findings),
         keywords: list(fields.metadata(KEYWORDS_KEY), &[',', '，', '、', ';', '；', '\n']),
+        examples: list(fields.metadata(EXAMPLES_KEY), &['|', '\n']),
         agents: list(fields.metadata(AGENTS_KEY), &[',', ' ', '\n']),
         manual: fields.map.get("disable-model-invocation") == Some(&Value::Bool(true)),
         body: trimmed.to_owned(),

@@ -48,19 +48,9 @@ impl Case {
     /// A turn as it was: what was said before, oldest first, of which the newest find room; the user's words, and what the
     /// user said next. `section` is the skill as a turn gets it.
     pub fn new(turn: i64, before: &[(String, String)], user: &str, next: Option<&str>, section: &str) -> Self {
-        let mut left = EARLIER_TOKENS;
-        let mut earlier = Vec::new();
-        for (user, answer) in before.iter().rev() {
-            let pair = (part(user, 2_400), part(answer, 2_400));
-            let tokens = dialect::estimate_tokens(&pair.0) + dialect::estimate_tokens(&pair.1);
-            let Some(rest) = left.checked_sub(tokens) else { break };
-            left = rest;
-            earlier.push(pair);
-        }
-        earlier.reverse();
         Self {
             turn,
-            earlier,
+            earlier: earlier(before),
             user: part(user, 8_000),
             next: next.map(|next| part(next, 800)),
             skill: text::redact(section).into_owned(),
@@ -105,7 +95,23 @@ impl Case {
     }
 }
 
-fn joined(task: &str, lines: &[Value]) -> String {
+/// Of what was said before, oldest first, the newest that finds room.
+pub(crate) fn earlier(before: &[(String, String)]) -> Vec<(String, String)> {
+    let mut left = EARLIER_TOKENS;
+    let mut earlier = Vec::new();
+    for (user, answer) in before.iter().rev() {
+        let pair = (part(user, 2_400), part(answer, 2_400));
+        let tokens = dialect::estimate_tokens(&pair.0) + dialect::estimate_tokens(&pair.1);
+        let Some(rest) = left.checked_sub(tokens) else { break };
+        left = rest;
+        earlier.push(pair);
+    }
+    earlier.reverse();
+    earlier
+}
+
+/// A task, and a conversation as JSON lines.
+pub(crate) fn joined(task: &str, lines: &[Value]) -> String {
     let mut text = format!("{task}\n\n# Conversation\n");
     for line in lines {
         text.push_str(&line.to_string());
@@ -127,15 +133,19 @@ pub enum Liked {
 
 /// Reads a judge's answer: the first JSON object in it that names one of them. `None`: there is none.
 pub fn liked(answer: &str) -> Option<Liked> {
+    first_object(answer, |value| match value.get("better")? {
+        Value::Number(number) => by_number(number.as_f64()?),
+        Value::String(word) => by_number(word.trim().parse().ok()?),
+        _ => None,
+    })
+}
+
+/// The first JSON object in a model's answer that `read` finds something in.
+pub(crate) fn first_object<T>(answer: &str, read: impl Fn(&Value) -> Option<T>) -> Option<T> {
     let text = without_thinking(answer);
     text.match_indices('{').find_map(|(at, _)| {
         let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
-        let value = values.next()?.ok()?;
-        match value.get("better")? {
-            Value::Number(number) => by_number(number.as_f64()?),
-            Value::String(word) => by_number(word.trim().parse().ok()?),
-            _ => None,
-        }
+        read(&values.next()?.ok()?)
     })
 }
 

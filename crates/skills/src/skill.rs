@@ -44,6 +44,8 @@ pub struct Skill {
     pub category: String,
     /// Words and phrases, in any language, that call for this skill.
     pub keywords: Vec<String>,
+    /// Requests that it is for, as a person makes them; search by meaning compares questions with these.
+    pub examples: Vec<String>,
     /// The agents it is for; empty means all of them.
     pub agents: Vec<String>,
     /// `disable-model-invocation: true`: only on the user's own request, so never found by search.

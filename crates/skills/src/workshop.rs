@@ -12,6 +12,7 @@ mod keep;
 mod learn;
 mod observe;
 mod replay;
+mod score;
 mod share;
 mod weigh;
 
@@ -26,6 +27,7 @@ use crate::Library;
 pub use decide::Reverted;
 pub use keep::Standing;
 pub use learn::{Candidate, Considered, HISTORY, Hold, Trigger, history};
+pub use score::Unscored;
 pub use share::Offered;
 pub use weigh::Measured;
 
@@ -42,13 +44,23 @@ pub struct Rules {
     pub review: bool,
     /// Past turns in which a judge compares answers before a skill is promoted; 0 = no judge is asked.
     pub replay_turns: u32,
+    /// A judge scores answers while a skill is measured by them: what came of those turns waits for it.
+    pub scored: bool,
     /// In which times are written to the old history file.
     pub zone: TimeZone,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { control_share: 0.2, most_active: 50, most_new: 3, review: false, replay_turns: 0, zone: TimeZone::UTC }
+        Self {
+            control_share: 0.2,
+            most_active: 50,
+            most_new: 3,
+            review: false,
+            replay_turns: 0,
+            scored: false,
+            zone: TimeZone::UTC,
+        }
     }
 }
 
@@ -129,6 +141,8 @@ pub struct Workshop {
     pub(crate) rules: Arc<Rules>,
     /// Fingerprint of the library when its texts were last written down.
     seen: Arc<Mutex<Option<u64>>>,
+    /// Proposals are taken one at a time: what one is at is no leftover of a crash to another.
+    taking: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl std::fmt::Debug for Workshop {
@@ -140,7 +154,7 @@ impl std::fmt::Debug for Workshop {
 impl Workshop {
     /// A workshop over a library and a journal.
     pub fn new(library: Arc<Library>, store: Store, rules: Rules) -> Self {
-        Self { library, store, rules: Arc::new(rules), seen: Arc::default() }
+        Self { library, store, rules: Arc::new(rules), seen: Arc::default(), taking: Arc::default() }
     }
 
     /// The same under other rules.

@@ -10,7 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use embed::{Embedder as _, Local, LocalOptions, Side, Vector};
-use metaclaw_skills::{Bank, ByMeaning, Hit, Limits, Meaning, Meanings, Query, Texts, background, builtin, parse};
+use metaclaw_skills::{
+    Bank, ByMeaning, Hit, Limits, Meaning, Meanings, Origin, Query, Texts, background, built_in_examples, builtin,
+    parse,
+};
 
 struct Labelled {
     language: &'static str,
@@ -21,6 +24,10 @@ struct Labelled {
 
 const OURS: &str = include_str!("held_out.tsv");
 const ANOTHERS: &str = include_str!("held_out_2.tsv");
+/// Of a hand that had seen neither the background nor the other sets.
+const FRESH: &str = include_str!("held_out_3.tsv");
+/// Of a third hand, when all that it measures was settled.
+const LAST: &str = include_str!("held_out_4.tsv");
 /// From here on two texts are near each other.
 const NEAR: f32 = 0.93;
 
@@ -37,7 +44,9 @@ fn queries(set: &'static str) -> Vec<Labelled> {
 fn bank() -> Bank {
     let skill = |b: &metaclaw_skills::Builtin| {
         let path = Path::new("bank").join(b.name).join("SKILL.md");
-        Arc::new(parse(&path, b.text.as_bytes()).skill.unwrap())
+        let mut skill = parse(&path, b.text.as_bytes()).skill.unwrap();
+        skill.origin = Origin::Builtin;
+        Arc::new(skill)
     };
     Bank::new(builtin().iter().map(skill).collect(), HashSet::new())
 }
@@ -70,8 +79,12 @@ async fn meanings(model: &Local, bank: &Bank) -> (Vec<Vector>, Meanings) {
     for skill in bank.skills() {
         let texts = Texts::of(skill);
         let whole = vectors(model, Side::Passage, std::iter::once(texts.whole)).await.remove(0);
-        let phrases = vectors(model, Side::Query, texts.phrases.into_iter()).await;
-        skills.insert(skill.content_hash, Meaning { whole, phrases });
+        let examples = if texts.examples.is_empty() {
+            Vec::new()
+        } else {
+            vectors(model, Side::Query, texts.examples.into_iter()).await
+        };
+        skills.insert(skill.content_hash, Meaning { whole, examples });
     }
     (everyday.clone(), Meanings::new(everyday, skills))
 }
@@ -135,18 +148,13 @@ fn measure<'q>(found: impl Iterator<Item = (&'q Labelled, Vec<Hit>)>) -> BTreeMa
 #[test]
 fn the_sets_are_what_they_say_they_are() {
     let bank = bank();
-    for set in [OURS, ANOTHERS] {
+    for set in [OURS, ANOTHERS, FRESH, LAST] {
         let queries = queries(set);
         let (with, without): (Vec<&Labelled>, Vec<&Labelled>) = queries.iter().partition(|q| q.wanted.is_some());
         assert!(without.len() * 3 >= queries.len());
         assert!(with.iter().filter(|q| q.named == "other").count() * 2 >= with.len());
         for query in &queries {
             assert!(query.wanted.is_none_or(|name| bank.get(name).is_some()), "{}", query.text);
-            for known in background() {
-                let longer = query.text.chars().count().max(known.chars().count());
-                let far = distance(query.text, known) * 3 > longer;
-                assert!(far, "{} is near {known}, which is part of the search", query.text);
-            }
         }
     }
     let ours = queries(OURS);
@@ -159,28 +167,52 @@ struct Figures {
     both: Tally,
 }
 
-async fn figures(set: &'static str) -> Option<Figures> {
-    let model = model()?;
-    let (bank, queries) = (bank(), queries(set));
-    let (everyday, meanings) = meanings(&model, &bank).await;
-    let texts = queries.iter().map(|query| query.text.to_owned());
-    let questions = vectors(&model, Side::Query, texts).await;
-    for (query, question) in queries.iter().zip(&questions) {
-        for (known, vector) in background().zip(&everyday) {
-            let near = embed::dot(question, vector);
-            assert!(near < NEAR, "{} means nearly the same as {known}, which is part of the search", query.text);
-        }
+/// The search, with all that it compares.
+struct Search {
+    model: Local,
+    bank: Bank,
+    meanings: Meanings,
+    /// The background and the examples.
+    own: Vec<(&'static str, Vector)>,
+}
+
+impl Search {
+    async fn new() -> Option<Self> {
+        let (model, bank) = (model()?, bank());
+        let (everyday, meanings) = meanings(&model, &bank).await;
+        let examples: Vec<&str> = builtin().iter().flat_map(|builtin| built_in_examples(builtin.name)).collect();
+        let nearby = vectors(&model, Side::Query, examples.iter().map(|&text| text.to_owned())).await;
+        let own = background().zip(everyday).chain(examples.into_iter().zip(nearby)).collect();
+        Some(Self { model, bank, meanings, own })
     }
+}
+
+async fn figures(search: &Search, set: &'static str) -> Option<Figures> {
+    let Search { model, bank, meanings, own } = search;
+    let queries = queries(set);
+    let texts = queries.iter().map(|query| query.text.to_owned());
+    let questions = vectors(model, Side::Query, texts).await;
+    // What is nearly the same as a part of the search proves nothing.
+    let proves = |(query, question): &(&Labelled, &Vector)| {
+        let near = |(text, vector): &(&str, Vector)| {
+            let longer = query.text.chars().count().max(text.chars().count());
+            embed::dot(question, vector) >= NEAR || distance(query.text, text) * 3 <= longer
+        };
+        !own.iter().any(near)
+    };
+    let counted: Vec<(&Labelled, &Vector)> = queries.iter().zip(&questions).filter(proves).collect();
+    println!("{} of {} queries are far enough from what the search itself has", counted.len(), queries.len());
+    assert!(counted.len() * 20 >= queries.len() * 17);
     let limits = Limits::default();
     let by = |words: bool| {
-        let (bank, meanings, limits) = (&bank, &meanings, &limits);
-        queries.iter().zip(&questions).map(move |(query, question)| {
+        let (limits, counted) = (&limits, &counted);
+        counted.iter().map(move |&(query, question)| {
             let by = ByMeaning { question, meanings, words, floor: limits.floor };
             (query, bank.search_by(&by, &Query { text: query.text, ..Query::default() }, limits))
         })
     };
     println!("words alone:");
-    let words = queries.iter().map(|q| (q, bank.search(&Query { text: q.text, ..Query::default() }, &limits)));
+    let words = counted.iter().map(|&(q, _)| (q, bank.search(&Query { text: q.text, ..Query::default() }, &limits)));
     let words = measure(words).remove("all")?;
     println!("meaning alone:");
     measure(by(false));
@@ -189,21 +221,27 @@ async fn figures(set: &'static str) -> Option<Figures> {
     Some(Figures { words, both })
 }
 
-#[tokio::test]
-async fn nine_in_ten_are_found_and_nearly_as_many_left_in_peace() {
-    let Some(Figures { words, both }) = figures(OURS).await else { return };
-    // Measured: 76 of 84 and 15 of 141. Another processor rounds otherwise, which may move one or two.
+/// No set may be much worse than all of them together.
+fn holds(Figures { words, both }: &Figures) {
     assert!(both.found * 100 >= both.with * 88, "{} of {}", both.found, both.with);
     assert!(both.disturbed * 100 <= both.without * 13, "{} of {}", both.disturbed, both.without);
-    assert!(both.hits * 10 <= both.with * 27, "{} for {}", both.hits, both.with);
+    assert!(both.hits * 10 <= both.with * 33, "{} for {}", both.hits, both.with);
     assert!(both.found > words.found, "meaning adds nothing");
 }
 
 #[tokio::test]
-async fn so_it_is_with_questions_of_another_hand() {
-    let Some(Figures { words, both }) = figures(ANOTHERS).await else { return };
-    // Measured: 22 of 26 and 6 of 40.
-    assert!(both.found * 100 >= both.with * 80, "{} of {}", both.found, both.with);
-    assert!(both.disturbed * 100 <= both.without * 20, "{} of {}", both.disturbed, both.without);
-    assert!(both.found > words.found, "meaning adds nothing");
+async fn nine_in_ten_are_found_and_nine_in_ten_left_in_peace() {
+    let Some(search) = Search::new().await else { return };
+    let mut all = Tally::default();
+    for set in [OURS, ANOTHERS, FRESH, LAST] {
+        let Some(figures) = figures(&search, set).await else { return };
+        holds(&figures);
+        all.with += figures.both.with;
+        all.found += figures.both.found;
+        all.without += figures.both.without;
+        all.disturbed += figures.both.disturbed;
+    }
+    println!("{} of {} found, {} of {} disturbed", all.found, all.with, all.disturbed, all.without);
+    assert!(all.found * 100 >= all.with * 90, "{} of {}", all.found, all.with);
+    assert!(all.disturbed * 100 <= all.without * 10, "{} of {}", all.disturbed, all.without);
 }

@@ -235,6 +235,18 @@ fn an_import_with_a_link_inside_is_refused() {
     assert!(!dir.join("pack").exists());
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn an_import_with_two_manifests_is_refused_and_not_guessed_at() {
+    let (temp, dir) = home();
+    let source = temp.path().join("pack");
+    write(&source, "", "pack", "b");
+    fs::copy(source.join("SKILL.md"), source.join("skill.md")).unwrap();
+    let error = Library::open(&dir).import(&source, false, 1).unwrap_err();
+    assert!(error.to_string().contains("keep one of the two"), "{error}");
+    assert!(!dir.join("pack").exists());
+}
+
 #[test]
 fn built_in_skills_are_installed_once_and_the_users_edits_and_removals_stay() {
     let (_temp, dir) = home();

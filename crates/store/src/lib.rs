@@ -33,8 +33,9 @@ pub use memory::{
 };
 pub use session::{EndReason, Session, SessionFilter, StateMatch};
 pub use skills::{
-    DueSession, Exposed, Generation, HeldOut, NewSkillTurn, NewSkillVersion, Observation, PendingTurn, ReplayedTurn,
-    SkillEvolution, SkillOutcome, SkillProposal, SkillReplay, SkillRow, SkillState, SkillVersion, TurnRow,
+    DueSession, Exposed, Generation, HeldOut, KnownOutcome, NewSkillTurn, NewSkillVersion, Observation, Pending,
+    PendingTurn, ReplayedTurn, SkillEvolution, SkillOutcome, SkillProposal, SkillReplay, SkillRow, SkillState,
+    SkillVersion, Spent, TurnRow,
 };
 pub use store::{Kept, Options, Store};
 pub use turn::{

@@ -4,8 +4,12 @@
 
 mod bank;
 mod replays;
+mod spending;
 mod turns;
 
 pub use bank::{Generation, NewSkillVersion, SkillEvolution, SkillProposal, SkillState, SkillVersion};
 pub use replays::{HeldOut, ReplayedTurn, SkillReplay};
-pub use turns::{DueSession, Exposed, NewSkillTurn, Observation, PendingTurn, SkillOutcome, SkillRow, TurnRow};
+pub use spending::Spent;
+pub use turns::{
+    DueSession, Exposed, KnownOutcome, NewSkillTurn, Observation, Pending, PendingTurn, SkillOutcome, SkillRow, TurnRow,
+};

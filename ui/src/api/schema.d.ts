@@ -1412,10 +1412,14 @@ export interface components {
         };
         /** @description Whether skills are learned from conversations. */
         LearningState: {
-            /** @description The judge that compares answers before a learned skill counts as proven; absent = none is asked. */
+            /** @description The model that judges answers of learned skills; absent = none is asked. */
             judge?: string | null;
+            /** @description It compares answers with and without a learned skill before that counts as proven. */
+            judge_compares?: boolean;
             /** @description Why it is not asked at the moment. */
             judge_reason?: string | null;
+            /** @description It scores answers while a learned skill is measured by them. */
+            judge_scores?: boolean;
             /** @description The model that is asked. */
             model?: string | null;
             /** @description It is done. */
@@ -2714,6 +2718,33 @@ export interface components {
             /** @description What needs the person: turns that do not get into the journal, and what is odd in the config file. */
             warnings: string[];
         };
+        /** @description How the answer of a user turn was taken: what learned skills are measured by. */
+        Taken: {
+            /** @description It counts as good. */
+            good: boolean;
+            /**
+             * Format: double
+             * @description The judge's score, 0 (it served nobody) to 1; absent = it was not asked, or had nothing to say.
+             */
+            judge?: number | null;
+            /** @description What the user said next: `correction`, `thanks` or `none`. */
+            reaction: string;
+            /**
+             * Format: int32
+             * @description Answers that were asked for once more.
+             */
+            regenerations: number;
+            /**
+             * Format: int32
+             * @description Requests that failed and came again.
+             */
+            retries: number;
+            /**
+             * Format: int32
+             * @description Tools that failed on the way.
+             */
+            tool_errors: number;
+        };
         /** @description Tokens as the provider counted them; absent where it did not say. */
         Tokens: {
             /**
@@ -2752,6 +2783,7 @@ export interface components {
             block?: string | null;
             /** @description Request headers that were kept. */
             headers: components["schemas"]["Header"][];
+            taken?: components["schemas"]["Taken"] | null;
         };
         /** @description What MetaClaw changed in a request. */
         TurnDiff: {

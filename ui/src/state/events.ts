@@ -56,6 +56,11 @@ export function sentence(event: ApiEvent): Said {
       if (waits > 0) return { icon: "prop", text: t("ev_skill_proposed", { n: waits }), href: href("skills") };
       return { icon: "hist", text: t("ev_skill_looked"), ...(session ? { href: href("conversations", [session]) } : {}) };
     }
+    case "skill_proposals": {
+      const names = list(words(data["names"]));
+      const what = word(data["what"]);
+      return { icon: "prop", text: what === "rejected" ? t("ev_prop_rejected", { names }) : what === "imported" ? t("ev_prop_imported", { names }) : t("ev_prop_edited", { names }), href: href("skills") };
+    }
     case "skill_replayed": {
       const name = word(data["skill"]);
       return { icon: "fork", text: t("ev_skill_replayed", { name }), href: href("skills", [name]) };

@@ -148,12 +148,3 @@ export function ticks(from: number, to: number): { at: number[]; unit: Unit } {
   }
   return { at, unit };
 }
-
-/** Gives a text to the person as a file. */
-export function save(name: string, text: string, type: string): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type }));
-  link.download = name;
-  link.click();
-  URL.revokeObjectURL(link.href);
-}

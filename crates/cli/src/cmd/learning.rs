@@ -28,7 +28,10 @@ pub(crate) async fn state(ctx: &Ctx) -> Result<ExitCode, Fail> {
         (Some(why), _) => format!("Learning is off: {why}"),
         (None, Some(model)) if state.on => format!("Skills are learned from conversations; {model} is asked."),
         _ if state.wanted => "Skills are learned from conversations while MetaClaw runs.".to_owned(),
-        _ => "Learning is off: metaclaw config set skills.auto_evolve true".to_owned(),
+        _ => {
+            "Learning is off. It needs skills.enabled and skills.auto_evolve to be true, and rl.max_new_skills above 0."
+                .to_owned()
+        }
     });
     if learning.waiting > 0 {
         let waiting = count(learning.waiting as usize, "proposal waits", "proposals wait");

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 
 use crate::args::Cli;
-use crate::exit::Fail;
+use crate::exit::{Fail, io};
 use crate::out::Out;
 
 /// Prints the completion script of a shell.
@@ -31,6 +31,13 @@ pub(crate) fn completion(out: &Out, shell: clap_complete::Shell) -> Result<ExitC
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "metaclaw", &mut script);
     out.raw(&script);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the man pages.
+pub(crate) fn man(folder: &std::path::Path) -> Result<ExitCode, Fail> {
+    let written = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(Cli::command(), folder));
+    written.map_err(|error| io(&format!("{} cannot be written", folder.display()), &error))?;
     Ok(ExitCode::SUCCESS)
 }
 

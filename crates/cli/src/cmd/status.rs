@@ -51,7 +51,15 @@ fn print(out: &Out, status: &Status) {
     }
     match (&status.learning.judge, &status.learning.judge_reason) {
         (_, Some(reason)) => rows.push(("judge", format!("not asked: {reason}"))),
-        (Some(model), None) => rows.push(("judge", format!("{model} compares answers before a learned skill is kept"))),
+        (Some(model), None) => {
+            let of = &status.learning;
+            let does = [
+                (of.judge_compares, "compares answers before a learned skill is kept"),
+                (of.judge_scores, "scores answers while one is measured"),
+            ];
+            let does: Vec<_> = does.into_iter().filter_map(|(does, what)| does.then_some(what)).collect();
+            rows.push(("judge", format!("{model} {}", does.join(", "))));
+        }
         (None, None) => {}
     }
     rows.extend(by_meaning("by meaning", "skills", &status.by_meaning));

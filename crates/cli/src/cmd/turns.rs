@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use engine::api::{Change, ChangeKind, Turn, TurnDiff, TurnRow};
+use engine::api::{Change, ChangeKind, Taken, Turn, TurnDiff, TurnRow};
 use engine::client::segment;
 use http::Method;
 use http_body_util::BodyExt;
@@ -84,7 +84,7 @@ async fn show(ctx: &Ctx, id: &str) -> Result<ExitCode, Fail> {
         ctx.out.value(&serde_json::json!({ "turn": turn, "diff": diff.ok() }));
         return Ok(ExitCode::SUCCESS);
     }
-    head(&ctx.out, &turn.row);
+    head(&ctx.out, &turn);
     words(&ctx.out, "Said", turn.row.user_text.as_deref());
     additions(&ctx.out, &turn.row);
     match &diff {
@@ -99,8 +99,8 @@ async fn show(ctx: &Ctx, id: &str) -> Result<ExitCode, Fail> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn head(out: &Out, row: &TurnRow) {
-    let now = Ctx::now();
+fn head(out: &Out, turn: &Turn) {
+    let (now, row) = (Ctx::now(), &turn.row);
     let kind = match row.kind.as_str() {
         "main" => format!("user turn {}, step {}", row.turn, row.step),
         side => format!("side call: {side}"),
@@ -119,7 +119,26 @@ fn head(out: &Out, row: &TurnRow) {
     if let Some(agent) = &row.agent {
         rows.insert(0, ("agent", agent.clone()));
     }
+    if let Some(taken) = &turn.taken {
+        rows.push(("taken", how_taken(taken)));
+    }
     out.pairs(&rows);
+}
+
+/// How the user took an answer, for people.
+fn how_taken(taken: &Taken) -> String {
+    let several = |n: u32, one: &str, more: &str| (n > 0).then(|| count(n as usize, one, more));
+    let signs = [
+        (taken.reaction == "thanks").then(|| "the user was thankful".to_owned()),
+        (taken.reaction == "correction").then(|| "the user put it right".to_owned()),
+        taken.judge.map(|score| format!("the judge gave it {score:.2} of 1")),
+        several(taken.regenerations, "answer asked for again", "answers asked for again"),
+        several(taken.tool_errors, "tool failed", "tools failed"),
+        several(taken.retries, "request repeated", "requests repeated"),
+    ];
+    let signs: Vec<String> = signs.into_iter().flatten().collect();
+    let how = if taken.good { "well" } else { "badly" };
+    if signs.is_empty() { how.to_owned() } else { format!("{how} ({})", signs.join(", ")) }
 }
 
 fn took(row: &TurnRow) -> String {

@@ -34,12 +34,12 @@ section! {
         prm_api_key: Secret = Secret::default(), SecretKind, Live;
         /// Whose API the judge is.
         prm_provider: String = "openai".to_owned(), Text, Live;
-        /// How many votes one answer gets.
-        prm_m: u32 = 3, int(1, 100), Later(TRAINING);
-        /// Temperature of the judge.
-        prm_temperature: f64 = 0.6, num(0.0, 2.0), Later(TRAINING);
+        /// How many votes one answer gets; fewer where the others could not turn them.
+        prm_m: u32 = 3, int(1, 100), Live;
+        /// Temperature of a vote.
+        prm_temperature: f64 = 0.6, num(0.0, 2.0), Live;
         /// Longest vote in tokens.
-        prm_max_new_tokens: u32 = 1_024, int(1, 1_000_000), Later(TRAINING);
+        prm_max_new_tokens: u32 = 1_024, int(1, 1_000_000), Live;
         /// Rank of the LoRA adapter.
         lora_rank: u32 = 32, int(1, 4_096), Later(TRAINING);
         /// How many samples make one step.

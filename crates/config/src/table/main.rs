@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::Effect::{Accepted, Later, Live};
 use super::{
-    BuiltIn, Control, Embedding, Journal, Log, Memory, Opd, OpenRouter, Record, Rl, Scheduler, Synergy, WeChat, int,
-    num, section,
+    App, BuiltIn, Control, Embedding, Journal, Log, Memory, Opd, OpenRouter, Record, Rl, Scheduler, Synergy, WeChat,
+    int, num, section,
 };
 use crate::Kind::{
     Address, Bool, Choice, List, Map, Path, Provider, Secret as SecretKind, SecretMap as Headers, Text, Url,
@@ -70,6 +70,8 @@ section! {
         embedding: Embedding;
         /// The control API.
         control: Control;
+        /// The desktop app.
+        app: App;
         /// The log.
         log: Log;
     }
@@ -187,5 +189,8 @@ section! {
         replay_turns: u32 = 4, int(0, 50), Live;
         /// At most about so many tokens a day for that; skills that need more wait for the next day.
         replay_daily_tokens: u32 = 200_000, int(1, 1_000_000_000), Live;
+        /// At most about so many tokens a day for having the judge score answers while a learned skill is measured by them and
+        /// the user says neither thanks nor that it is wrong; 0 = none are scored.
+        score_daily_tokens: u32 = 200_000, int(0, 1_000_000_000), Live;
     }
 }

@@ -16,7 +16,7 @@ pub(crate) use learning::DEFAULT_JUDGE;
 pub use learning::{Calendar, Opd, Rl, Scheduler};
 pub use main::{Config, Fallback, Llm, Proxy, Skills};
 pub use memory::{Memory, Synergy};
-pub use rest::{BuiltIn, Control, Embedding, Journal, Log, OpenRouter, Record, WeChat};
+pub use rest::{App, BuiltIn, Control, Embedding, Journal, Log, OpenRouter, Record, WeChat};
 
 use crate::value::Wrong;
 use crate::yaml::Node;
@@ -91,6 +91,7 @@ static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
     rest::builtin_rows(&mut rows);
     rest::embedding_rows(&mut rows);
     rest::control_rows(&mut rows);
+    rest::app_rows(&mut rows);
     rest::log_rows(&mut rows);
     let defaults = Config::default();
     for row in &mut rows {

@@ -1,4 +1,4 @@
-//! The keys of everything around: WeChat, OpenRouter, old record files, control API, log.
+//! The keys of everything around: WeChat, OpenRouter, old record files, control API, app, log.
 
 use super::Effect::{Accepted, Later, Live};
 use super::{int, section};
@@ -99,6 +99,24 @@ section! {
         tcp: bool = false, Bool, Live;
         /// The port for it; 0 = any free one.
         tcp_port: u16 = 0, int(0, 65_535), Live;
+    }
+}
+
+section! {
+    /// The desktop app: its tray icon, and what it tells of in notifications.
+    App [.app] "app." app_rows {
+        /// The colour of the tray icon: ink for light panels, paper for dark ones, auto as the desktop seems to be.
+        tray_icon: String = "auto".to_owned(), Choice { of: &["auto", "ink", "paper"] }, Live;
+        /// Whether there are notifications at all.
+        notifications: bool = true, Bool, Live;
+        /// A notification when the provider has failed for provider_down_minutes and at least three turns.
+        notify_provider_down: bool = true, Bool, Live;
+        /// How long it must have failed, in minutes.
+        provider_down_minutes: u32 = 5, int(0, 1_440), Live;
+        /// A notification when a turn could not be recorded.
+        notify_not_recorded: bool = true, Bool, Live;
+        /// A notification when a learned skill waits for your yes.
+        notify_skill_waiting: bool = true, Bool, Live;
     }
 }
 

@@ -4,6 +4,8 @@
 #[expect(unused_qualifications, reason = "written by the macro that describes the route")]
 mod config;
 #[expect(unused_qualifications, reason = "written by the macro that describes the route")]
+mod effects;
+#[expect(unused_qualifications, reason = "written by the macro that describes the route")]
 mod events;
 #[expect(unused_qualifications, reason = "written by the macro that describes the route")]
 mod learning;
@@ -32,12 +34,12 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub use self::config::{ConfigCheck, ConfigFinding, Setting, SettingQuery, SettingState, SettingValue, Settings};
+pub use self::effects::{EffectQuery, ReplayedTurn, SkillEffect, SkillReplay};
 pub use self::events::EventsQuery;
 pub use self::learning::{
-    DiffQuery, EffectQuery, Evolution, EvolutionsQuery, EvolveAsk, Evolved, LearnedLog, LearnedLogQuery, LearnedRecord,
+    DiffQuery, Evolution, EvolutionsQuery, EvolveAsk, Evolved, LearnedLog, LearnedLogQuery, LearnedRecord,
     LearnedSkill, LearnedText, Learning, Proposal, ProposalApproval, ProposalDetail, ProposalText, ProposalsQuery,
-    ReplayedTurn, SkillEffect, SkillExport, SkillImport, SkillImported, SkillMoved, SkillReplay, SkillRevert,
-    SkillReverted, Version, VersionDiff,
+    SkillExport, SkillImport, SkillImported, SkillMoved, SkillRevert, SkillReverted, Version, VersionDiff,
 };
 pub use self::logs::{LogLines, LogQuery};
 pub use self::memory::{
@@ -61,7 +63,7 @@ pub use self::skills::{
 pub use self::status::{
     ByMeaning, Check, DoctorQuery, Grade, Later, LearningState, ProviderState, ServiceState, SkillFigures, Status,
 };
-pub use self::turns::{Addition, Form, Header, RequestQuery, Tokens, Turn, TurnDiff, TurnRow, TurnsQuery};
+pub use self::turns::{Addition, Form, Header, RequestQuery, Taken, Tokens, Turn, TurnDiff, TurnRow, TurnsQuery};
 pub use crate::bus::Event;
 pub use crate::diff::{Change, ChangeKind};
 
@@ -127,8 +129,8 @@ fn routes() -> OpenApiRouter<Core> {
         .routes(routes!(learning::history))
         .routes(routes!(learning::diff))
         .routes(routes!(learning::revert))
-        .routes(routes!(learning::effect))
-        .routes(routes!(learning::effects))
+        .routes(routes!(effects::effect))
+        .routes(routes!(effects::effects))
         .routes(routes!(learning::learned_log))
         .routes(routes!(learning::export))
         .routes(routes!(learning::import))

@@ -72,12 +72,18 @@ pub struct LearningState {
     pub model: Option<String>,
     /// Why nothing is learned though it is wanted.
     pub reason: Option<String>,
-    /// The judge that compares answers before a learned skill counts as proven; absent = none is asked.
+    /// The model that judges answers of learned skills; absent = none is asked.
     #[serde(default)]
     pub judge: Option<String>,
     /// Why it is not asked at the moment.
     #[serde(default)]
     pub judge_reason: Option<String>,
+    /// It compares answers with and without a learned skill before that counts as proven.
+    #[serde(default)]
+    pub judge_compares: bool,
+    /// It scores answers while a learned skill is measured by them.
+    #[serde(default)]
+    pub judge_scores: bool,
 }
 
 /// Whether skills, or memories, are found by meaning.

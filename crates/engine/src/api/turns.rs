@@ -167,6 +167,34 @@ pub struct Turn {
     /// The whole answer in the neutral form: blocks, stop reason, tokens.
     #[schema(value_type = Option<Object>)]
     pub answer: Option<serde_json::Value>,
+    /// How the answer was taken, once the user has gone on or the session has ended.
+    #[serde(default)]
+    pub taken: Option<Taken>,
+}
+
+/// How the answer of a user turn was taken: what learned skills are measured by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Taken {
+    /// What the user said next: `correction`, `thanks` or `none`.
+    pub reaction: String,
+    /// Tools that failed on the way.
+    pub tool_errors: u32,
+    /// Requests that failed and came again.
+    pub retries: u32,
+    /// Answers that were asked for once more.
+    pub regenerations: u32,
+    /// The judge's score, 0 (it served nobody) to 1; absent = it was not asked, or had nothing to say.
+    #[serde(default)]
+    pub judge: Option<f64>,
+    /// It counts as good.
+    pub good: bool,
+}
+
+impl From<store::KnownOutcome> for Taken {
+    fn from(of: store::KnownOutcome) -> Self {
+        let store::KnownOutcome { reaction, tool_errors, retries, regenerations, judge, good } = of;
+        Self { reaction, tool_errors, retries, regenerations, judge, good }
+    }
 }
 
 /// Which turns.
@@ -228,7 +256,12 @@ pub(super) async fn list(
     params(("id" = String, Path, description = "Number of the turn, or `last`")),
     responses((status = 200, body = Turn), (status = "default", body = Problem)))]
 pub(super) async fn show(State(core): State<Core>, Path(id): Path<String>) -> Result<Json<Turn>, Problem> {
-    let (_, turn) = find(&core, &id).await?;
+    let (store, turn) = find(&core, &id).await?;
+    let row = &turn.summary;
+    let taken = match row.kind.is_main() {
+        true => store.skill_outcome(&row.session, row.turn_no).await.map_err(super::store_problem)?,
+        false => None,
+    };
     let answer = turn.answer_json.as_deref().and_then(|text| serde_json::from_str(text).ok());
     Ok(Json(Turn {
         row: turn.summary.into(),
@@ -236,6 +269,7 @@ pub(super) async fn show(State(core): State<Core>, Path(id): Path<String>) -> Re
         block: turn.block.map(|block| block.text).filter(|text| !text.is_empty()),
         answer_text: turn.answer_text,
         answer,
+        taken: taken.map(Taken::from),
     }))
 }
 

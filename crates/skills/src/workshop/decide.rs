@@ -27,6 +27,7 @@ impl Workshop {
 
     /// Takes a proposal: its text is written, and a learned skill goes on trial. `agents`: for whom it is; `None` = as it says.
     pub async fn take(&self, id: i64, agents: Option<&[String]>, now_ms: i64) -> Result<Moved> {
+        let _one_at_a_time = self.taking.lock().await;
         let proposal = self.waiting(id).await?;
         let mut version = self.version(&proposal.name, proposal.version).await?;
         if let Some(agents) = agents {
@@ -90,6 +91,7 @@ impl Workshop {
 
     /// Takes up what a crash has left: proposals whose text was being written, and those that nobody has to be asked about.
     pub(super) async fn resume(&self, now_ms: i64) -> Result<Vec<Moved>> {
+        let _one_at_a_time = self.taking.lock().await;
         let mut left = self.store.skill_proposals(Some("taking"), u32::MAX).await?;
         for proposal in self.store.skill_proposals(Some("waiting"), u32::MAX).await? {
             if proposal.hold.is_none() {
@@ -118,9 +120,23 @@ impl Workshop {
 
     /// Writes a proposal's text into the library; whether the skill is a learned one.
     async fn write(&self, proposal: &SkillProposal, version: &SkillVersion, now_ms: i64) -> Result<bool> {
-        let bank = self.library.snapshot();
+        // As the files are by now, not as they were when they were last looked at.
+        let read = |library: &crate::Library| {
+            library.reload();
+            Ok(library.snapshot())
+        };
+        let bank = self.files(read).await?;
         let (name, text) = (version.name.clone(), version.text.clone());
         let states: HashMap<_, _> = self.store.skill_states().await?.into_iter().map(|s| (s.name.clone(), s)).collect();
+        let base = match proposal.base {
+            Some(base) => self.store.skill_version(base).await?.map(|base| base.hash),
+            None => None,
+        };
+        let now = bank.get(&name).map(|skill| hex(skill.content_hash));
+        // What the yes was said to is what is written over; a text that is there already was written before a crash.
+        if now.as_ref().is_some_and(|now| *now != version.hash && base.as_ref() != Some(now)) {
+            return Err(Error::Outdated { name });
+        }
         if proposal.kind == "import" {
             // The folder was held under the text that it came with.
             let first = self.version(&proposal.name, proposal.version).await?.hash;
@@ -137,13 +153,6 @@ impl Workshop {
                 let hash = hex(skill.content_hash);
                 if hash == version.hash {
                     return Ok(states.contains_key(&version.name) || version.origin != "user");
-                }
-                let base = match proposal.base {
-                    Some(base) => self.store.skill_version(base).await?.map(|base| base.hash),
-                    None => None,
-                };
-                if proposal.kind != "import" && base.as_ref() != Some(&hash) {
-                    return Err(Error::Outdated { name: version.name.clone() });
                 }
                 let over = skill.content_hash;
                 let written = self.files(move |library| library.rewrite_over(&name, over, &text, now_ms)).await;

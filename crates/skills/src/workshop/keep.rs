@@ -97,7 +97,12 @@ impl Workshop {
         Ok(moved)
     }
 
-    async fn keep_texts(&self, skills: &[Arc<Skill>], states: &HashMap<String, SkillState>, now_ms: i64) -> Result<()> {
+    pub(super) async fn keep_texts(
+        &self,
+        skills: &[Arc<Skill>],
+        states: &HashMap<String, SkillState>,
+        now_ms: i64,
+    ) -> Result<()> {
         let read = skills.to_vec();
         let texts = tokio::task::spawn_blocking(move || {
             read.iter()

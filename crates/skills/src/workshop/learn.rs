@@ -117,6 +117,7 @@ impl Workshop {
     pub async fn lesson(&self, due: &DueSession) -> Result<Option<Lesson>> {
         let first = due.first.max(due.last.saturating_sub(TURNS - 1));
         let rows = self.store.skill_turn_rows(&due.session, first, due.last.saturating_add(1)).await?;
+        let scores = self.store.skill_scores(&due.session, first, due.last).await?;
         let mut turns: Vec<LessonTurn> = Vec::new();
         for turn_no in first..=due.last {
             let of: Vec<_> = rows.iter().filter(|row| row.turn_no == turn_no).cloned().collect();
@@ -134,7 +135,7 @@ impl Workshop {
                 next,
                 retries,
                 regenerations,
-                judge: None,
+                judge: scores.iter().find(|(of, _)| *of == turn_no).map(|(_, score)| *score),
                 skills: self.shown_in(&of).await?,
             });
         }
@@ -412,6 +413,8 @@ impl Workshop {
                         tracing::info!(proposal = id, %error, "a proposal is not taken by itself");
                         done.waiting.push(id);
                     }
+                    // Somebody was quicker.
+                    Err(super::Error::Decided { .. }) => {}
                     Err(error) => return Err(error),
                 },
             }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use dialect::{Dialect, Request};
-use store::{Addition, Exposed, NewSkillTurn, Outcome, PendingTurn, SkillOutcome, SkillRow, TurnRow};
+use store::{Addition, Exposed, NewSkillTurn, Outcome, Pending, PendingTurn, SkillOutcome, SkillRow, TurnRow};
 
 use super::{Result, Workshop};
 use crate::signals::{Reaction, is_failure, reaction};
@@ -31,9 +31,16 @@ impl Workshop {
         Ok(true)
     }
 
-    /// Settles turns whose outcome can be known by now: the skills that fitted them; `None` when there are no such turns.
+    /// Settles turns whose outcome can be known by now, but for those that a judge is to be asked about first: the skills that
+    /// fitted them; `None` when there are no such turns.
     pub async fn settle(&self) -> Result<Option<Vec<String>>> {
-        let pending = self.store.skill_pending(TURNS).await?;
+        let which = if self.rules.scored {
+            self.pass_what_needs_no_judge().await?;
+            Pending::Ready
+        } else {
+            Pending::All
+        };
+        let pending = self.store.skill_pending(which, TURNS).await?;
         if pending.is_empty() {
             return Ok(None);
         }
@@ -49,7 +56,7 @@ impl Workshop {
         let rows = self.store.skill_turn_rows(&turn.session, turn.turn_no, turn.turn_no.saturating_add(1)).await?;
         let (rows, next): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.turn_no == turn.turn_no);
         let tools = self.tools(&rows).await?;
-        Ok(outcome(&rows, next.iter().find_map(|row| row.user_text.as_deref()), &tools))
+        Ok(outcome(&rows, next.iter().find_map(|row| row.user_text.as_deref()), &tools, turn.judge))
     }
 
     /// What tools gave back in a user turn: its last request has all of it.
@@ -108,23 +115,35 @@ pub(super) fn repeated(rows: &[TurnRow]) -> (u32, u32) {
     (count(retries), count(again))
 }
 
-/// What came of a user turn. The user's own reaction decides; without one, it was good unless something else spoke against
-/// it: an answer asked for again, a request repeated, a tool that failed at the end, or many that failed. It is the same rule
-/// for turns with and without a skill, so what it misses it misses on both sides.
-pub(super) fn outcome(rows: &[TurnRow], next: Option<&str>, tools: &[(String, bool)]) -> SkillOutcome {
+/// What the user did settles it: thanked, put right, asked for the answer again, or got none. `None`: the user did nothing that
+/// tells.
+pub(super) fn told_by_the_user(rows: &[TurnRow], reaction: Reaction) -> Option<bool> {
+    let unanswered = rows.last().is_some_and(|row| matches!(row.outcome, Outcome::Error | Outcome::Cut));
+    match reaction {
+        Reaction::Thanks => Some(true),
+        Reaction::Correction => Some(false),
+        Reaction::None => (unanswered || repeated(rows).1 > 0).then_some(false),
+    }
+}
+
+/// What came of a user turn. What the user did decides; then a judge that leans to a side; without either, it was good unless
+/// something else spoke against it: a request repeated, a tool that failed at the end, or many that failed. It is the same
+/// rule for turns with and without a skill, so what it misses it misses on both sides.
+pub(super) fn outcome(
+    rows: &[TurnRow],
+    next: Option<&str>,
+    tools: &[(String, bool)],
+    judge: Option<f64>,
+) -> SkillOutcome {
     let (retries, regenerations) = repeated(rows);
     let tool_errors = u32::try_from(tools.iter().filter(|(_, failed)| *failed).count()).unwrap_or(u32::MAX);
     let reaction = next.map_or(Reaction::None, reaction);
-    let unanswered = rows.last().is_some_and(|row| matches!(row.outcome, Outcome::Error | Outcome::Cut));
-    let good = match reaction {
-        Reaction::Thanks => true,
-        Reaction::Correction => false,
-        Reaction::None => {
-            let broken = tools.last().is_some_and(|(_, failed)| *failed) || tool_errors >= TOOL_ERRORS;
-            retries == 0 && regenerations == 0 && !broken && !unanswered
-        }
-    };
-    SkillOutcome { reaction: reaction.as_str(), tool_errors, retries, regenerations, judge: None, good }
+    let judged = judge.and_then(|score| (score != 0.5).then_some(score > 0.5));
+    let good = told_by_the_user(rows, reaction).or(judged).unwrap_or_else(|| {
+        let broken = tools.last().is_some_and(|(_, failed)| *failed) || tool_errors >= TOOL_ERRORS;
+        retries == 0 && !broken
+    });
+    SkillOutcome { reaction: reaction.as_str(), tool_errors, retries, regenerations, good }
 }
 
 #[cfg(test)]
@@ -150,23 +169,41 @@ mod tests {
     #[test]
     fn the_user_has_the_last_word() {
         let failed = [("Error: x".to_owned(), true)];
-        assert!(outcome(&[row(0, Outcome::Ok, 1)], Some("thanks!"), &failed).good);
-        assert!(!outcome(&[row(0, Outcome::Ok, 1)], Some("no, that's wrong"), &[]).good);
-        assert!(outcome(&[row(0, Outcome::Ok, 1)], Some("now the next file"), &[]).good);
-        assert!(outcome(&[row(0, Outcome::Ok, 1)], None, &[]).good);
+        assert!(outcome(&[row(0, Outcome::Ok, 1)], Some("thanks!"), &failed, None).good);
+        assert!(!outcome(&[row(0, Outcome::Ok, 1)], Some("no, that's wrong"), &[], None).good);
+        assert!(outcome(&[row(0, Outcome::Ok, 1)], Some("now the next file"), &[], None).good);
+        assert!(outcome(&[row(0, Outcome::Ok, 1)], None, &[], None).good);
     }
 
     #[test]
     fn without_a_word_what_happened_counts() {
         let steps = [row(0, Outcome::Ok, 1), row(1, Outcome::Ok, 2), row(2, Outcome::Ok, 3)];
-        assert!(outcome(&steps, None, &[("Error: x".into(), true), ("ok".into(), false)]).good, "it was put right");
-        assert!(!outcome(&steps, None, &[("ok".into(), false), ("Error: x".into(), true)]).good);
-        let again = outcome(&[row(0, Outcome::Ok, 1), row(1, Outcome::Ok, 1)], None, &[]);
+        assert!(
+            outcome(&steps, None, &[("Error: x".into(), true), ("ok".into(), false)], None).good,
+            "it was put right"
+        );
+        assert!(!outcome(&steps, None, &[("ok".into(), false), ("Error: x".into(), true)], None).good);
+        let again = outcome(&[row(0, Outcome::Ok, 1), row(1, Outcome::Ok, 1)], None, &[], None);
         assert_eq!((again.regenerations, again.good), (1, false));
-        let retried = outcome(&[row(0, Outcome::Error, 1), row(1, Outcome::Ok, 1)], None, &[]);
+        let retried = outcome(&[row(0, Outcome::Error, 1), row(1, Outcome::Ok, 1)], None, &[], None);
         assert_eq!((retried.retries, retried.regenerations, retried.good), (1, 0, false));
-        assert!(!outcome(&[row(0, Outcome::Cut, 1)], None, &[]).good);
-        let given_up = outcome(&[row(0, Outcome::Cancelled, 1)], None, &[]);
+        assert!(!outcome(&[row(0, Outcome::Cut, 1)], None, &[], None).good);
+        let given_up = outcome(&[row(0, Outcome::Cancelled, 1)], None, &[], None);
         assert!(given_up.good, "who closes a window says nothing about the answer");
+    }
+
+    #[test]
+    fn a_judge_is_heard_where_the_user_says_nothing() {
+        let steps = [row(0, Outcome::Ok, 1), row(1, Outcome::Ok, 2)];
+        let failed = [("Error: x".to_owned(), true)];
+        for (score, fine, broken) in [(Some(1.0), true, true), (Some(0.0), false, false), (Some(0.5), true, false)] {
+            assert_eq!(outcome(&steps, None, &[], score).good, fine, "{score:?}");
+            assert_eq!(outcome(&steps, Some("next"), &failed, score).good, broken, "{score:?}");
+        }
+        assert!(outcome(&steps, Some("thanks!"), &[], Some(0.0)).good);
+        assert!(!outcome(&steps, Some("no, that's wrong"), &[], Some(1.0)).good);
+        let again = [row(0, Outcome::Ok, 1), row(1, Outcome::Ok, 1)];
+        assert!(!outcome(&again, None, &[], Some(1.0)).good, "who asks for it again does not want it");
+        assert!(!outcome(&[row(0, Outcome::Cut, 1)], None, &[], Some(1.0)).good);
     }
 }

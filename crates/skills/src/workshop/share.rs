@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::Serialize;
 use store::{NewSkillVersion, SkillProposal};
@@ -10,7 +11,7 @@ use super::{Hold, Result, Workshop};
 use crate::Problem;
 use crate::evolve::Source;
 use crate::lint::{Against, Flaw, Lint, lint};
-use crate::skill::hex;
+use crate::skill::{Skill, hex};
 
 /// What an import brought.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -64,10 +65,16 @@ impl Workshop {
             }
             problems.extend(lints.iter().map(|lint| lint.problem(&skill.path)));
             names.push(skill.name.clone());
+            // What it would take the place of.
+            let base = match bank.get(&skill.name) {
+                Some(known) => self.text_now(known, now_ms).await?,
+                None => None,
+            };
             proposals.push(SkillProposal {
                 at_ms: now_ms,
                 kind: "import".into(),
                 name: skill.name.clone(),
+                base,
                 state: "waiting".into(),
                 hold: Some(Hold::Quarantine.as_str().into()),
                 findings: serde_json::to_string(&lints).unwrap_or_else(|_| "[]".into()),
@@ -89,6 +96,15 @@ impl Workshop {
             proposal.version = id;
         }
         Ok(Offered { proposals: self.store.skill_propose(proposals).await?, names, problems })
+    }
+
+    /// The number of the text that a skill has now; `None` where its file says something else by now.
+    async fn text_now(&self, skill: &Arc<Skill>, now_ms: i64) -> Result<Option<i64>> {
+        let states = self.store.skill_states().await?.into_iter().map(|state| (state.name.clone(), state)).collect();
+        self.keep_texts(std::slice::from_ref(skill), &states, now_ms).await?;
+        let versions = self.store.skill_versions(&skill.name).await?;
+        let hash = hex(skill.content_hash);
+        Ok(versions.into_iter().rev().find(|version| version.hash == hash).map(|version| version.id))
     }
 
     /// Brings a held folder into the library, with the text that was agreed to; false if none is held.

@@ -109,13 +109,6 @@ impl Store {
         rows.and_then(|rows| rows.iter().map(replay).collect()).map_err(|e| self.shared.sqlx(&e))
     }
 
-    /// Estimated tokens that comparisons have taken since then (ms since 1970).
-    pub async fn skill_replay_tokens(&self, since_ms: i64) -> Result<u64> {
-        let sum = sqlx::query_scalar::<_, i64>("SELECT ifnull(sum(tokens), 0) FROM skill_replays WHERE at > ?");
-        let sum = sum.bind(since_ms).fetch_one(&self.shared.readers).await.map_err(|e| self.shared.sqlx(&e))?;
-        Ok(u64::try_from(sum).unwrap_or_default())
-    }
-
     /// Turns that a text fitted and was left out of, and whose outcome is known, newest first; none of private sessions.
     pub async fn skill_held_out(&self, name: &str, version: &str, limit: u32) -> Result<Vec<HeldOut>> {
         let rows = sqlx::query(

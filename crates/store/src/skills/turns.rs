@@ -62,6 +62,21 @@ pub struct PendingTurn {
     pub session: String,
     /// User turn within the session.
     pub turn_no: u32,
+    /// When its last request was answered, ms since 1970.
+    pub finished_ms: i64,
+    /// The judge's score, 0–1.
+    pub judge: Option<f64>,
+}
+
+/// Which turns are asked for whose outcome is not known yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pending {
+    /// All of them.
+    All,
+    /// Those that wait for no judge: no skill is measured by them, or the judge has said what it has to say.
+    Ready,
+    /// Those that a skill is measured by and that the judge has not been asked about.
+    Unscored,
 }
 
 /// One request of a user turn.
@@ -87,7 +102,7 @@ pub struct TurnRow {
     pub answer_text: Option<String>,
 }
 
-/// What came of a user turn.
+/// What came of a user turn, beside a judge's score.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SkillOutcome {
     /// `correction`, `thanks` or `none`.
@@ -98,9 +113,24 @@ pub struct SkillOutcome {
     pub retries: u32,
     /// Answers that were asked for once more.
     pub regenerations: u32,
+    /// It counts as good.
+    pub good: bool,
+}
+
+/// What is known of a user turn's outcome.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct KnownOutcome {
+    /// `correction`, `thanks` or `none`.
+    pub reaction: String,
+    /// Tools that failed in it.
+    pub tool_errors: u32,
+    /// Requests that failed and came again.
+    pub retries: u32,
+    /// Answers that were asked for once more.
+    pub regenerations: u32,
     /// The judge's score, 0–1.
     pub judge: Option<f64>,
-    /// Nothing spoke against it.
+    /// It counts as good.
     pub good: bool,
 }
 
@@ -197,22 +227,77 @@ impl Store {
     }
 
     /// User turns whose outcome is not known yet and can be: the user has said something since, or the session has ended.
-    pub async fn skill_pending(&self, limit: u32) -> Result<Vec<PendingTurn>> {
+    pub async fn skill_pending(&self, which: Pending, limit: u32) -> Result<Vec<PendingTurn>> {
+        let unscored = match which {
+            Pending::All => None,
+            Pending::Ready => Some(false),
+            Pending::Unscored => Some(true),
+        };
         let rows = sqlx::query(
-            "SELECT turn, session, turn_no FROM skill_turns t WHERE settled IS NULL AND (
+            "SELECT turn, session, turn_no, judge,
+                    (SELECT max(finished) FROM turns r WHERE r.kind = 'main' AND r.turn_no = t.turn_no
+                       AND r.session = (SELECT key FROM sessions WHERE id = t.session)) AS finished
+             FROM skill_turns t WHERE settled IS NULL AND (
                  EXISTS (SELECT 1 FROM skill_turns n WHERE n.session = t.session AND n.turn_no > t.turn_no)
                  OR EXISTS (SELECT 1 FROM sessions s WHERE s.id = t.session AND s.ended IS NOT NULL))
-             ORDER BY turn LIMIT ?",
+               AND (?1 IS NULL OR ?1 = (scored = 0 AND EXISTS (
+                 SELECT 1 FROM skill_exposures e WHERE e.turn = t.turn AND e.share > 0 AND e.share < 1)))
+             ORDER BY turn LIMIT ?2",
         );
-        let rows = rows.bind(limit).fetch_all(&self.shared.readers).await;
+        let rows = rows.bind(unscored).bind(limit).fetch_all(&self.shared.readers).await;
         let pending = |row: &SqliteRow| {
             Ok(PendingTurn {
                 turn: TurnId(row.try_get("turn")?),
                 session: row.try_get("session")?,
                 turn_no: row.try_get("turn_no")?,
+                finished_ms: row.try_get::<Option<i64>, _>("finished")?.unwrap_or_default(),
+                judge: row.try_get("judge")?,
             })
         };
         rows.and_then(|rows| rows.iter().map(pending).collect()).map_err(|e| self.shared.sqlx(&e))
+    }
+
+    /// Writes down what a judge has to say of a turn: a score from 0 to 1, or nothing. Whether it came in time.
+    pub async fn skill_score(&self, turn: TurnId, score: Option<f64>) -> Result<bool> {
+        self.write(move |conn, _| {
+            Box::pin(async move {
+                let scored =
+                    "UPDATE skill_turns SET scored = 1, judge = ?2 WHERE turn = ?1 AND scored = 0 AND settled IS NULL";
+                let done = sqlx::query(scored).bind(turn.0).bind(score).execute(conn).await?;
+                Ok(done.rows_affected() > 0)
+            })
+        })
+        .await
+    }
+
+    /// A judge's scores of these user turns of a session, by their numbers.
+    pub async fn skill_scores(&self, session: &str, first: u32, last: u32) -> Result<Vec<(u32, f64)>> {
+        let rows = sqlx::query_as(
+            "SELECT turn_no, judge FROM skill_turns
+             WHERE session = ? AND turn_no BETWEEN ? AND ? AND judge IS NOT NULL ORDER BY turn_no",
+        );
+        let rows = rows.bind(session).bind(first).bind(last).fetch_all(&self.shared.readers).await;
+        rows.map_err(|e| self.shared.sqlx(&e))
+    }
+
+    /// What came of a user turn, once that is known.
+    pub async fn skill_outcome(&self, session: &str, turn_no: u32) -> Result<Option<KnownOutcome>> {
+        let row = sqlx::query(
+            "SELECT reaction, tool_errors, retries, regenerations, judge, good FROM skill_turns
+             WHERE session = ? AND turn_no = ? AND settled IS NOT NULL",
+        );
+        let known = |row: SqliteRow| {
+            Ok(KnownOutcome {
+                reaction: row.try_get::<Option<String>, _>("reaction")?.unwrap_or_default(),
+                tool_errors: row.try_get("tool_errors")?,
+                retries: row.try_get("retries")?,
+                regenerations: row.try_get("regenerations")?,
+                judge: row.try_get("judge")?,
+                good: row.try_get::<Option<bool>, _>("good")?.unwrap_or(false),
+            })
+        };
+        let row = row.bind(session).bind(turn_no).fetch_optional(&self.shared.readers).await;
+        row.and_then(|row| row.map(known).transpose()).map_err(|e| self.shared.sqlx(&e))
     }
 
     /// Main rows of these user turns of a session, oldest first.
@@ -234,7 +319,7 @@ impl Store {
                 for (turn, outcome) in outcomes {
                     sqlx::query(
                         "UPDATE skill_turns SET reaction = ?2, tool_errors = ?3, retries = ?4, regenerations = ?5,
-                                judge = ?6, good = ?7,
+                                good = ?6,
                                 settled = (SELECT ifnull(max(settled), 0) + 1 FROM skill_turns)
                          WHERE turn = ?1 AND settled IS NULL",
                     )
@@ -243,7 +328,6 @@ impl Store {
                     .bind(outcome.tool_errors)
                     .bind(outcome.retries)
                     .bind(outcome.regenerations)
-                    .bind(outcome.judge)
                     .bind(outcome.good)
                     .execute(&mut *conn)
                     .await?;

@@ -1,7 +1,7 @@
 //! Comparisons of answers with and without a skill, and the turns that they can be made of.
 
 use metaclaw_store::{
-    EndReason, Exposed, NewSkillTurn, NewTurn, ReplayedTurn, SkillOutcome, SkillReplay, Store, TurnId,
+    EndReason, Exposed, NewSkillTurn, NewTurn, Pending, ReplayedTurn, SkillOutcome, SkillReplay, Spent, Store, TurnId,
 };
 
 use crate::common::{Home, turn};
@@ -33,9 +33,23 @@ async fn comparisons_are_kept_by_text_with_what_they_took() {
     assert_eq!(of[0], SkillReplay { id: 3, ..replay("one", 3_000, 40) });
     assert_eq!(store.skill_replays("dates", None).await.expect("reads").len(), 3);
     assert_eq!(store.skill_replays("other", None).await.expect("reads"), []);
-    for (since, tokens) in [(0, 70), (1_000, 60), (3_000, 0)] {
-        assert_eq!(store.skill_replay_tokens(since).await.expect("reads"), tokens);
+}
+
+#[tokio::test]
+async fn what_was_spent_is_told_by_what_it_was_for_and_since_when() {
+    let home = Home::new();
+    let store = home.open().await;
+    for (at, what, tokens) in [(1_000, Spent::Score, 10), (2_000, Spent::Compare, 5), (3_000, Spent::Score, 40)] {
+        store.spend(what, tokens, at).await.expect("writes");
     }
+    for (since, tokens) in [(0, 50), (1_000, 40), (3_000, 0)] {
+        assert_eq!(store.spent_since(Spent::Score, since).await.expect("reads"), tokens);
+    }
+    assert_eq!(store.spent_since(Spent::Compare, 0).await.expect("reads"), 5);
+    let much_later = 2_000 + 401 * 24 * 60 * 60 * 1000;
+    store.spend(Spent::Learn, u64::MAX, much_later).await.expect("writes");
+    assert_eq!(store.spent_since(Spent::Compare, 0).await.expect("reads"), 0, "nobody asks for what is that old");
+    assert_eq!(store.spent_since(Spent::Learn, 0).await.expect("reads"), i64::MAX as u64);
 }
 
 async fn exposed(home: &Home, store: &Store, session: &str, version: &str, held_out: bool) -> TurnId {
@@ -71,4 +85,45 @@ async fn only_settled_turns_without_that_text_can_be_answered_again() {
     let sessions: Vec<_> = found.iter().map(|one| (one.session.as_str(), one.turn, one.turn_no)).collect();
     assert_eq!(sessions, [("e", ids[4], 1), ("a", ids[0], 1)], "f is not settled, d is private");
     assert_eq!(store.skill_held_out("dates", "v", 1).await.expect("reads").len(), 1);
+}
+
+/// A user turn of a session that has ended, with a skill that was measured by a lot of this share.
+async fn ended(home: &Home, store: &Store, session: &str, share: f64) -> TurnId {
+    let id = home.append(store, NewTurn { user_text: Some("do it".into()), ..turn(session, 1, 1) }, b"{}").await;
+    let (_, from, to) = store.skill_rows(10).await.expect("reads");
+    let exposed = Exposed { name: "dates".into(), version: "one".into(), share, ..Exposed::default() };
+    let (session, exposed) = (session.to_owned(), vec![exposed]);
+    let entered = NewSkillTurn { turn: id, session: session.clone(), turn_no: 1, exposed, ..NewSkillTurn::default() };
+    store.skill_absorb(from, to, vec![entered]).await.expect("writes");
+    store.end_session(&session, EndReason::User, 9_000).await.expect("writes");
+    id
+}
+
+#[tokio::test]
+async fn turns_that_a_skill_is_measured_by_wait_for_a_judges_word_and_keep_it() {
+    let home = Home::new();
+    let store = home.open().await;
+    let drawn = ended(&home, &store, "drawn", 0.2).await;
+    let other = ended(&home, &store, "other", 0.0).await;
+    let of = async |which| {
+        let pending = store.skill_pending(which, 10).await.expect("reads");
+        pending.into_iter().map(|turn| (turn.turn, turn.judge)).collect::<Vec<_>>()
+    };
+    assert_eq!(of(Pending::All).await, [(drawn, None), (other, None)]);
+    assert_eq!(of(Pending::Ready).await, [(other, None)]);
+    assert_eq!(of(Pending::Unscored).await, [(drawn, None)]);
+    assert!(store.skill_pending(Pending::Unscored, 10).await.expect("reads")[0].finished_ms > 0);
+
+    assert!(store.skill_score(drawn, Some(0.75)).await.expect("writes"));
+    assert!(!store.skill_score(drawn, Some(0.0)).await.expect("writes"), "said once");
+    assert_eq!(of(Pending::Ready).await, [(drawn, Some(0.75)), (other, None)]);
+    assert_eq!(of(Pending::Unscored).await, []);
+
+    assert_eq!(store.skill_outcome("drawn", 1).await.expect("reads"), None, "not yet");
+    let good = SkillOutcome { reaction: "none", tool_errors: 2, good: true, ..SkillOutcome::default() };
+    store.skill_settle(vec![(drawn, good)]).await.expect("writes");
+    let known = store.skill_outcome("drawn", 1).await.expect("reads").expect("settled");
+    assert_eq!((known.judge, known.tool_errors, known.good), (Some(0.75), 2, true));
+    assert_eq!(store.skill_scores("drawn", 1, 9).await.expect("reads"), [(1, 0.75)]);
+    assert!(!store.skill_score(drawn, None).await.expect("writes"), "too late");
 }
