@@ -521,6 +521,11 @@ pub(crate) enum MemoryVerb {
         #[arg(long)]
         off: bool,
     },
+    /// Take back that a memory gave way to another that says the same or the opposite
+    Undo {
+        /// Its id
+        id: String,
+    },
     /// Let a memory be recalled that was kept back
     Accept {
         /// Its id
@@ -576,8 +581,12 @@ pub(crate) enum MemoryVerb {
         #[arg(long)]
         scope: Option<String>,
     },
-    /// Read what is unread, take the facts that wait, archive what has expired
-    Maintain,
+    /// Read what is unread, take the facts that wait, settle what says the same or the opposite, delete what is over its time
+    Maintain {
+        /// Change nothing; say what is over its time
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// The settings and weights of recall
     Policy,
     /// Serve the routes of the old memory sidecar on loopback until Ctrl-C

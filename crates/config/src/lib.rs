@@ -39,8 +39,8 @@ pub use load::{Loaded, Shown, Source, load, load_with, parse, read_text};
 pub use preset::{Door, Preset, preset, presets};
 pub use secret::{LocalSecrets, Reference, Secret, SecretMap, Secrets, generate_key};
 pub use table::{
-    App, BuiltIn, Calendar, Config, Control, Effect, Embedding, Fallback, Key, Llm, Log, Memory, Opd, OpenRouter,
-    Proxy, Record, Rl, Scheduler, Skills, Synergy, WeChat, keys,
+    App, BuiltIn, Calendar, Config, Control, Effect, Embedding, Fallback, Journal, Key, Llm, Log, Memory, Opd,
+    OpenRouter, Proxy, Record, Rl, Scheduler, Skills, Synergy, WeChat, keys,
 };
 pub use upstream::{Credentials, NotConfigured, ONLY_FOR_TRYING, Upstream};
 pub use value::{Kind, TimeOfDay};

@@ -25,7 +25,7 @@ mod translate;
 pub use error::{ApiError, ApiErrorOrRaw, ErrorKind, upstream_error};
 pub use ir::{Answer, Block, Event, Fold, Reasoning, Stop, ToolCall, Usage};
 pub use json::{Json, SyntaxError, Value};
-pub use query::{SideKind, side_kind, user_words};
+pub use query::{SideKind, is_group, side_kind, user_words};
 pub use quirks::{MaxTokensField, Quirks};
 pub use relay::{End, Finished, Relay, RelaySpec, Relayed, failed_run, keepalive, relay_whole};
 pub use request::{Hints, Message, Request, RequestEdit, RequestError, Role, ToolResult, answer_hash, chain, is_yes};

@@ -3,8 +3,10 @@
 
 use std::borrow::Cow;
 
+mod group;
 mod side;
 
+pub use group::is_group;
 pub use side::{SideKind, side_kind};
 
 /// Blocks that agents put into user messages: from the first text to the second, nothing is the user's. Where the end

@@ -28,7 +28,7 @@ use crate::memory_meaning;
 use crate::remember::{self, Memories};
 use crate::run::Run;
 use crate::serve::Lifeline;
-use crate::{Clock, api, doors, judge, port, score, serve, watch as changes};
+use crate::{Clock, api, doors, judge, port, retention, score, serve, watch as changes};
 
 /// How long running answers may take to end by themselves.
 const DRAIN: Duration = Duration::from_millis(4500);
@@ -349,6 +349,12 @@ impl Engine {
             run.bus.clone(),
             Arc::clone(&clock),
             self.model_for_memory(),
+            self.cancel.clone(),
+        ));
+        self.tasks.spawn(retention::work(
+            self.core.clone(),
+            Arc::clone(&run.memories),
+            run.bus.clone(),
             self.cancel.clone(),
         ));
         let tools = evolve::Tools {

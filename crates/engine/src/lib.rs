@@ -26,6 +26,7 @@ mod redact;
 mod remember;
 mod replay;
 mod restart;
+mod retention;
 mod run;
 mod score;
 mod serve;

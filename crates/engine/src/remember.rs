@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use config::Config;
 use futures::future::BoxFuture;
 use jiff::tz::TimeZone;
-use memory::{Flushed, Memory};
+use memory::{Flushed, Memory, Tidied};
 use proxy::MemorySettings;
 use serde_json::json;
 use store::Store;
@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::Clock;
 use crate::bus::Bus;
 use crate::memory_meaning::MemoryMeaning;
+use crate::retention;
 
 /// Turns that come close together are read together.
 const GATHER: Duration = Duration::from_millis(100);
@@ -47,6 +48,10 @@ pub(crate) struct Memories {
     pub(crate) meant: Notify,
     /// Memory by meaning.
     pub(crate) meaning: MemoryMeaning,
+    /// How long things are kept.
+    pub(crate) keep: ArcSwap<memory::Keep>,
+    /// That has changed.
+    pub(crate) kept: Notify,
 }
 
 impl Memories {
@@ -58,6 +63,8 @@ impl Memories {
             wake: Arc::default(),
             meant: Notify::new(),
             meaning: MemoryMeaning::default(),
+            keep: ArcSwap::from_pointee(retention::keep(config)),
+            kept: Notify::new(),
         }
     }
 
@@ -75,6 +82,10 @@ impl Memories {
         }
         self.settings.store(Arc::new(now));
         self.wake.notify_one();
+        let keep = retention::keep(config);
+        if *self.keep.swap(Arc::new(keep)) != keep {
+            self.kept.notify_one();
+        }
     }
 
     /// Memory was changed by hand: what is at hand is made anew.
@@ -102,7 +113,7 @@ pub(crate) async fn work(
     ask: AskModel,
     ending: CancellationToken,
 ) {
-    let mut worker = Worker { memories, bus, clock, ask, ending, failing: false, seen: None };
+    let mut worker = Worker { memories, bus, clock, ask, ending, failing: false, untidy: true, seen: None };
     worker.read(None).await;
     let mut due = tokio::time::Instant::now();
     let mut looks = tokio::time::interval(LOOK);
@@ -131,6 +142,7 @@ pub(crate) async fn work(
                     due = tokio::time::Instant::now();
                     worker.flush_due().await;
                 }
+                worker.tidy().await;
             }
         }
     }
@@ -144,6 +156,8 @@ struct Worker {
     ending: CancellationToken,
     /// The last round failed; told once.
     failing: bool,
+    /// There may be facts that were not compared with others yet.
+    untidy: bool,
     /// The database's log when it was last looked at.
     seen: Option<(u64, std::time::SystemTime)>,
 }
@@ -155,6 +169,7 @@ impl Worker {
         if !settings.enabled {
             return;
         }
+        self.untidy = true;
         let memory = settings.memory.clone();
         let first = memory.clone();
         // Cutting and reading words takes its time; not on a thread that serves requests.
@@ -177,7 +192,7 @@ impl Worker {
         }
         self.memories.meant.notify_one();
         if let Some(session) = ended.filter(|_| settings.extracts) {
-            self.flush(&settings, vec![session.to_string()]).await;
+            self.flush(&settings, vec![(session.to_string(), true)]).await;
         }
         self.flush_due().await;
     }
@@ -192,15 +207,17 @@ impl Worker {
         let (memory, every) = (settings.memory.clone(), settings.flush_every);
         let due = blocking(async move { memory.due(every, idle_ms).await }).await;
         if let Some(due) = self.told(due).filter(|due| !due.is_empty()) {
-            self.flush(&settings, due).await;
+            self.flush(&settings, due.into_iter().map(|due| (due.session, due.ended)).collect()).await;
         }
     }
 
-    async fn flush(&mut self, settings: &MemorySettings, sessions: Vec<String>) {
+    /// Takes the facts from sessions; from one that has ended a summary as well, where a model writes it.
+    async fn flush(&mut self, settings: &MemorySettings, sessions: Vec<(String, bool)>) {
+        self.untidy = true;
         let mut all = Flushed { sessions: sessions.len(), ..Flushed::default() };
-        for session in sessions {
+        for (session, ended) in sessions {
             if settings.with_model {
-                all.facts += self.ask_model(&settings.memory, &session).await;
+                all.facts += self.ask_model(&settings.memory, &session, ended).await;
             }
             let memory = settings.memory.clone();
             let flushed = blocking(async move {
@@ -219,16 +236,23 @@ impl Worker {
         self.memories.meant.notify_one();
     }
 
-    /// Lets the configured model name facts, beside the rules. Whatever goes wrong, the rules go on.
-    async fn ask_model(&mut self, memory: &Memory, session: &str) -> usize {
+    /// Lets the configured model name facts, beside the rules, and sum an ended session up; one call. Whatever goes wrong,
+    /// the rules go on.
+    async fn ask_model(&mut self, memory: &Memory, session: &str, ended: bool) -> usize {
         let learned = async {
             let batch = memory.batch(session, PASSAGES).await.map_err(|error| error.to_string())?;
-            if batch.is_empty() {
+            let whole = if ended { memory.to_summarize(session).await } else { Ok(None) };
+            let whole = whole.map_err(|error| error.to_string())?;
+            if batch.is_empty() && whole.is_none() {
                 return Ok(0);
             }
-            let prompt = format!("{}\n\n{}", memory::INSTRUCTIONS, batch.text());
-            let answer = (self.ask)(prompt).await?;
-            memory.learn(&batch, &answer).await.map_err(|error| error.to_string())
+            let answer = (self.ask)(memory::question(&batch, whole.as_ref())).await?;
+            let mut learned = memory.learn(&batch, &answer).await.map_err(|error| error.to_string())?;
+            if let Some(whole) = whole {
+                let summary = memory.summarize(&whole, &memory::summary_in(&answer)).await;
+                learned += usize::from(summary.map_err(|error| error.to_string())?);
+            }
+            Ok(learned)
         };
         let learned: Result<usize, String> = tokio::select! {
             () = self.ending.cancelled() => return 0,
@@ -239,6 +263,29 @@ impl Worker {
             Err(error) => {
                 tracing::warn!(session, %error, "the model was not asked for facts; the rules take them");
                 0
+            }
+        }
+    }
+
+    /// One step of settling facts that say the same or the opposite; there is one each time nothing else is to be done.
+    async fn tidy(&mut self) {
+        let settings = self.memories.settings.load_full();
+        if !settings.enabled || !settings.tidies || !std::mem::take(&mut self.untidy) {
+            return;
+        }
+        let (memory, now_ms) = (settings.memory.clone(), self.clock.now_ms());
+        let tidied = blocking(async move {
+            let tidied = memory.tidy(now_ms).await?;
+            if tidied.closed > 0 {
+                memory.refresh().await?;
+            }
+            Ok(tidied)
+        });
+        let tidied = tidied.await;
+        if let Some(tidied) = self.told(tidied) {
+            self.untidy = tidied.more;
+            if tidied.closed > 0 {
+                settled(&self.bus, tidied);
             }
         }
     }
@@ -287,6 +334,12 @@ impl Worker {
             }
         }
     }
+}
+
+/// Tells that facts gave way to others.
+pub(crate) fn settled(bus: &Bus, tidied: Tidied) {
+    tracing::info!(closed = tidied.closed, "facts gave way to others that say the same, or the opposite later");
+    bus.keep("memory_tidied", json!({ "closed": tidied.closed }));
 }
 
 /// Size and time of the database's log.

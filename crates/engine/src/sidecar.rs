@@ -50,10 +50,16 @@ impl Sidecar {
     /// Starts it on a loopback port; 0 = any free one.
     ///
     /// # Errors
-    /// The port is taken, or the database cannot be opened.
+    /// The port is taken, the database cannot be opened, or each agent has a memory of its own.
     pub async fn start(home: Home, config: Option<PathBuf>, port: u16) -> Result<Self, Problem> {
         crate::install_tls();
         let core = Core::cold(home, config, Arc::new(proxy::SystemClock));
+        if !core.config().memory.shared_by_agents {
+            return Err(Problem::invalid(
+                "The sidecar asks for no key, so it cannot tell agents with memories of their own apart.",
+            )
+            .hint("Let them share one: metaclaw config set memory.shared_by_agents true"));
+        }
         let memory = core.memory_to_change().await?;
         memory.notice().await.map_err(memory_problem)?;
         while memory.work().await.map_err(memory_problem)? {}
@@ -166,7 +172,8 @@ impl Side {
         self.memory.notice().await?;
         let query: HashMap<String, String> =
             query.iter().filter(|(_, value)| !value.is_empty()).map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
-        let call = OwnCall { method, path: format!("/memory{path}"), query, body, now_ms: self.core.clock().now_ms() };
+        let now_ms = self.core.clock().now_ms();
+        let call = OwnCall { method, path: format!("/memory{path}"), query, body, now_ms, agent: None };
         let answer = self.routes.serve(&call).await;
         let answer = answer.ok_or_else(|| Refused(StatusCode::NOT_FOUND, "Not Found".to_owned()))?;
         let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

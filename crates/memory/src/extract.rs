@@ -46,9 +46,11 @@ impl Batch {
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Answer {
     facts: Vec<Named>,
+    summary: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -59,11 +61,27 @@ struct Named {
     statement: String,
 }
 
-/// What a model has named, as far as its answer can be read; models like to put JSON between other words.
+/// What a model has said, as far as it can be read; models like to put JSON between other words.
+fn read(answer: &str) -> Answer {
+    let (Some(start), Some(end)) = (answer.find('{'), answer.rfind('}')) else { return Answer::default() };
+    serde_json::from_str(answer.get(start..=end).unwrap_or_default()).unwrap_or_default()
+}
+
 fn named(answer: &str) -> Vec<Named> {
-    let (Some(start), Some(end)) = (answer.find('{'), answer.rfind('}')) else { return Vec::new() };
-    let json = answer.get(start..=end).unwrap_or_default();
-    serde_json::from_str::<Answer>(json).map_or_else(|_| Vec::new(), |answer| answer.facts)
+    read(answer).facts
+}
+
+/// The one question to a model: for the facts in passages, for a summary, or for both at once.
+pub fn question(batch: &Batch, session: Option<&crate::Session>) -> String {
+    let facts = (!batch.is_empty()).then(|| format!("{INSTRUCTIONS}\n\n{}", batch.text()));
+    let summary = session.map(|session| format!("{}\n\n{}", crate::SUMMARY_INSTRUCTIONS, session.text()));
+    let parts: Vec<String> = facts.into_iter().chain(summary).collect();
+    parts.join(if parts.len() > 1 { "\n\nAnd in the same JSON object:\n\n" } else { "" })
+}
+
+/// The summary in a model's answer; empty if there is none.
+pub fn summary_in(answer: &str) -> String {
+    read(answer).summary
 }
 
 impl Memory {
@@ -115,7 +133,7 @@ impl Memory {
 }
 
 /// Whether words turn a sense round. A statement that loses or gains one is not what was said.
-fn negates(text: &str) -> bool {
+pub(crate) fn negates(text: &str) -> bool {
     const EN: [&str; 16] = [
         "not", "never", "no", "don't", "doesn't", "didn't", "won't", "can't", "cannot", "isn't", "aren't", "wasn't",
         "without", "avoid", "neither", "nor",

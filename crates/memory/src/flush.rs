@@ -51,16 +51,16 @@ impl Memory {
 
     /// Sessions whose facts are due: `every` turns wait, or they have ended; those outside the journal end when nothing was
     /// said since `idle_ms`.
-    pub async fn due(&self, every: u32, idle_ms: i64) -> Result<Vec<String>> {
+    pub async fn due(&self, every: u32, idle_ms: i64) -> Result<Vec<Unheard>> {
         let waiting = self.store.memory_unheard(idle_ms).await?.into_iter();
-        Ok(waiting.filter(|s| s.ended || s.turns >= u64::from(every)).map(|s| s.session).collect())
+        Ok(waiting.filter(|s| s.ended || s.turns >= u64::from(every)).collect())
     }
 
     /// Takes the facts from every session that waits.
     pub async fn flush_all(&self) -> Result<Flushed> {
         let mut done = Flushed::default();
-        for session in self.due(0, i64::MAX).await? {
-            done.facts += self.flush(&session).await?;
+        for waiting in self.due(0, i64::MAX).await? {
+            done.facts += self.flush(&waiting.session).await?;
             done.sessions += 1;
         }
         self.refresh().await?;

@@ -194,11 +194,11 @@ impl Memory {
         self.store.fact(id).await?.ok_or_else(|| Error::NoSuchMemory(id.to_owned()))
     }
 
-    /// All versions of what a fact is about, the newest first.
+    /// All versions of what a fact is about, the newest first; also those that took each other's place for saying the same.
     pub async fn history(&self, id: &str) -> Result<Vec<Fact>> {
-        let fact = self.fact(id).await?;
-        let Some(slot) = fact.slot.clone() else { return Ok(vec![fact]) };
-        let filter = FactFilter { scope: Some(fact.scope), slot: Some(slot), limit: 1000, ..FactFilter::default() };
+        self.fact(id).await?;
+        let keys = self.store.fact_versions(id).await?;
+        let filter = FactFilter { keys: Some(keys), limit: 1000, ..FactFilter::default() };
         let mut versions = self.store.facts(&filter).await?;
         versions.sort_by_key(|f| std::cmp::Reverse((f.valid_from_ms, f.key)));
         Ok(versions)

@@ -15,7 +15,7 @@ use crate::meaning::Meant;
 use crate::pool::{Loose, Pool};
 use crate::score::{Candidate, Found};
 use crate::terms::{self, Asked};
-use crate::{Memory, Result, base_scope, render, scope_of, time};
+use crate::{Memory, Result, base_scope, render, scope_of, summary, time};
 
 /// Windows whose text is looked at.
 pub(crate) const CANDIDATES: usize = 96;
@@ -275,6 +275,7 @@ impl Memory {
         let windows = self.windows_of(shelf, &pool, &ids).await?;
         let found = Found { windows, scores: &scores, near: near.as_ref(), asked: &asked, telling: &telling };
         let mut found = self.judge(shelf, ask, found).await?;
+        summary::behind(&mut found);
         found.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.window.id.cmp(&a.window.id)));
         if let Some(time) = self.only_time(ask) {
             found = self.said_in(shelf, &pool, time).await?;

@@ -86,14 +86,13 @@ async fn enter(
     let client = request.dialect();
     let hints = request.hints();
     let mut who = identify(&parts.headers, &request, &hints);
-    if let Some(agent) = pass.agent(&settings) {
-        who.agent = agent.clone();
-    }
+    who.agent = settings.agent_of(who.agent, &pass);
     let talk = Conversation::of(&request, hints.previous_response_id.as_deref(), who.chain);
     let now_ms = proxy.deps.clock.now_ms();
     let session = proxy.session_of(&who, &talk, &request).await;
     let older = crate::recall::older(&proxy, &session, &talk).await;
     let mut place = proxy.sessions.enter(&session, &who, &talk, &older, started);
+    place.scope = settings.memory_of(&place.scope, &who.agent, place.group.then_some(&*session));
     drop(older);
     let mut row = row(&request, &parts, &who, &place, &talk, now_ms);
     row.skill_generation = proxy.deps.knowledge.generation(&who.agent);

@@ -39,13 +39,12 @@ pub(crate) async fn count_tokens(
     };
     let hints = request.hints();
     let mut who = identify(&parts.headers, &request, &hints);
-    if let Some(agent) = pass.agent(settings) {
-        who.agent = agent.clone();
-    }
+    who.agent = settings.agent_of(who.agent, &pass);
     let talk = Conversation::of(&request, None, who.chain);
     let session = proxy.sessions.whereabouts(&who, &talk, Instant::now());
     let older = crate::recall::older(proxy, &session, &talk).await;
     let mut place = proxy.sessions.preview(&session, &who, &talk, &older);
+    place.scope = settings.memory_of(&place.scope, &who.agent, place.group.then_some(&*session));
     let knowledge = &*proxy.deps.knowledge;
     let now_ms = proxy.deps.clock.now_ms();
     let asking = inject::Asking { place: &place, agent: &who.agent, headers: &parts.headers, now_ms, random: 0 };

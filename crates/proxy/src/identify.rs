@@ -26,6 +26,8 @@ pub(crate) struct Who {
     pub(crate) done: bool,
     /// Whose memory it is.
     pub(crate) scope: Scope,
+    /// It is of a conversation that several people take part in.
+    pub(crate) group: bool,
 }
 
 /// Longest session id that is kept, in bytes.
@@ -70,6 +72,7 @@ pub(crate) fn identify(headers: &HeaderMap, request: &Request, hints: &Hints) ->
             workspace_id: text("x-workspace-id", &hints.workspace_id),
             memory_scope: text("x-memory-scope", &hints.memory_scope),
         },
+        group: header("x-metaclaw-group").is_some_and(dialect::is_yes) || dialect::is_group(request),
     }
 }
 
@@ -128,7 +131,7 @@ pub(crate) fn short_name(name: &str) -> String {
 }
 
 /// The agent's short name: what it says itself, what gives it away, or the product in its `User-Agent`.
-fn agent_name(headers: &HeaderMap, dialect: Dialect) -> Arc<str> {
+pub(crate) fn agent_name(headers: &HeaderMap, dialect: Dialect) -> Arc<str> {
     let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim).filter(|v| !v.is_empty());
     if let Some(name) = header("x-metaclaw-agent").or_else(|| header("x-agent-id")) {
         return short_name(name).into();
@@ -267,6 +270,14 @@ mod tests {
         let scope =
             Scope { user_id: Some("u1".into()), workspace_id: Some("w".into()), memory_scope: Some("m".into()) };
         assert_eq!(who.scope, scope);
+    }
+
+    #[test]
+    fn a_group_is_told_by_the_agent_or_by_what_openclaw_says() {
+        let marked = "Conversation info: ⟦openclaw:ctx⟧\n```json\n{\"is_group_chat\": true}\n```\n\nhello";
+        assert!(who(&[("x-metaclaw-group", "yes")], &json!({})).group);
+        assert!(who(&[], &json!({"messages": [{"role": "user", "content": marked}]})).group);
+        assert!(!who(&[("x-metaclaw-group", "0")], &json!({})).group);
     }
 
     #[test]

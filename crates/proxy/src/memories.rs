@@ -35,6 +35,8 @@ pub struct MemorySettings {
     pub flush_every: u32,
     /// The configured model is asked for facts as well.
     pub with_model: bool,
+    /// Facts that say the same or the opposite are settled behind the requests.
+    pub tidies: bool,
     /// Memory under the settings of the room itself.
     pub memory: Memory,
 }
@@ -56,6 +58,7 @@ impl MemorySettings {
             extracts: of.auto_extract && !of.manual_trigger,
             flush_every: of.flush_every,
             with_model: of.extract_with_model,
+            tidies: of.auto_consolidate && !of.manual_trigger,
             memory: memory.with_settings(settings),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::http::Method;
 use bytes::Bytes;
-use memory::{Ask, Memory, Recalled, Utterance, base_scope};
+use memory::{Ask, Memory, Recalled, Utterance, Within, base_scope};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use store::{Fact, MemoryFigures};
@@ -27,6 +27,8 @@ pub struct OwnCall {
     pub body: Bytes,
     /// Now, ms since 1970.
     pub now_ms: i64,
+    /// The agent that asks, where each has a memory of its own; it gets no other.
+    pub agent: Option<Arc<str>>,
 }
 
 /// The answer to it.
@@ -130,7 +132,22 @@ impl Routes<'_> {
 
     fn in_scope(&self, named: &str) -> String {
         let default = self.default_scope();
-        base_scope(if named.trim().is_empty() { default } else { named }, default)
+        let named = base_scope(if named.trim().is_empty() { default } else { named }, default);
+        match &self.call.agent {
+            // A scope as the summary names it.
+            Some(agent) if memory::is_agents(&named, agent) => named,
+            Some(agent) => {
+                let named = store::Scope { memory_scope: Some(named), ..store::Scope::default() };
+                let within = Within { agent: Some(agent), group: None };
+                memory::scope_of(&memory::narrow(&named, default, within), default)
+            }
+            None => named,
+        }
+    }
+
+    /// Whether who asks may see this scope.
+    fn may_see(&self, scope: &str) -> bool {
+        self.call.agent.as_deref().is_none_or(|agent| memory::is_agents(scope, agent))
     }
 
     fn body(&self) -> Result<SessionBody, OwnAnswer> {
@@ -204,6 +221,9 @@ impl Routes<'_> {
 
     async fn one(&self, id: &str) -> Answer {
         if let Some((scope, window)) = self.memory.passage(id).await.map_err(failed)? {
+            if !self.may_see(&scope) {
+                return Err(refuse(404, "memory not found"));
+            }
             return Ok(json!({
                 "memory_id": id, "scope_id": scope, "type": "episodic", "content": window.text, "summary": "",
                 "importance": 0.5, "entities": [], "topics": [], "tags": [], "pinned": false,
@@ -212,6 +232,9 @@ impl Routes<'_> {
             }));
         }
         let fact = self.memory.fact(id).await.map_err(failed)?;
+        if !self.may_see(&fact.scope) {
+            return Err(refuse(404, "memory not found"));
+        }
         Ok(json!({
             "memory_id": fact.id, "scope_id": fact.scope, "type": fact.kind, "content": fact.content,
             "summary": fact.summary, "importance": fact.importance, "entities": fact.entities, "topics": fact.topics,
@@ -241,7 +264,7 @@ impl Routes<'_> {
     async fn summary(&self) -> Answer {
         let mut scopes = Vec::new();
         let mut active = 0;
-        for scope in self.memory.scopes().await.map_err(failed)? {
+        for scope in self.memory.scopes().await.map_err(failed)?.into_iter().filter(|scope| self.may_see(scope)) {
             let figures = self.figures(&scope).await?;
             active += count(&figures, "active");
             let total: u64 = figures.by_status.values().sum();
@@ -339,7 +362,11 @@ impl Routes<'_> {
             memory.refresh().await?;
             Ok((added, turns, sessions))
         });
-        let (added, turns, sessions) = taken.await.map_err(failed)?;
+        let (added, turns, mut sessions) = taken.await.map_err(failed)?;
+        if self.call.agent.is_some() {
+            // They may be others'.
+            sessions.clear();
+        }
         Ok(json!({ "added": added, "buffered_turns": turns, "sessions": sessions }))
     }
 

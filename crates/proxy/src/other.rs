@@ -16,16 +16,27 @@ use crate::conceal::Conceal;
 use crate::forward::{ERROR_PATIENCE, MAX_ERROR, collect, compressed, error_response};
 use crate::gate::Pass;
 use crate::headers::{credentials, to_agent, to_upstream};
+use crate::identify::agent_name;
 use crate::memory_routes::OwnCall;
 use crate::model::{Call, Endpoint, Model};
 use crate::serve::nowhere;
+use crate::settings::Settings;
 use crate::stream::Failure;
 
 /// Routes of MetaClaw's own that old clients know.
-pub(crate) async fn own(proxy: &Proxy, path: &str, parts: &Parts, body: Bytes) -> Response {
+pub(crate) async fn own(
+    proxy: &Proxy,
+    settings: &Settings,
+    path: &str,
+    parts: &Parts,
+    body: Bytes,
+    pass: Pass,
+) -> Response {
     let query = axum::extract::Query::try_from_uri(&parts.uri).map(|query| query.0).unwrap_or_default();
     let now_ms = proxy.deps.clock.now_ms();
-    let call = OwnCall { method: parts.method.clone(), path: path.to_owned(), query, body, now_ms };
+    let said = || agent_name(&parts.headers, Dialect::Chat);
+    let agent = (!settings.memory_is_shared).then(|| settings.agent_of(said(), &pass));
+    let call = OwnCall { method: parts.method.clone(), path: path.to_owned(), query, body, now_ms, agent };
     if let Some(answer) = proxy.deps.knowledge.serve(&call).await {
         let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         return json_response(status, &answer.body);

@@ -126,12 +126,14 @@ async fn remembered(proxy: &Proxy, id: &str, who: &Who) -> store::Result<Option<
     let last = store.turns(&last).await?.into_iter().next();
     let blocks = store.injected(id, TEXTS).await?;
     // What another agent said of whose memory it is holds for that one.
-    let scope = last.as_ref().filter(|turn| turn.agent.as_deref() == Some(&*who.agent)).map(|turn| turn.scope.clone());
+    let scope = last.as_ref().filter(|turn| turn.agent.as_deref() == Some(&*who.agent));
+    let scope = scope.map(|turn| memory::widen(&turn.scope, &proxy.deps.settings.load().memory_scope));
     Ok(Some(Remembered {
         agent: session.agent.map(Arc::from),
         turn_no: last.as_ref().map_or(0, |t| t.turn_no),
         step: last.as_ref().map_or(0, |t| t.step),
         scope: scope.unwrap_or_default(),
+        group: last.as_ref().is_some_and(|turn| memory::is_groups(&turn.scope)),
         blocks,
     }))
 }

@@ -204,7 +204,7 @@ async fn route(
         Door::Generate(client) => converse::converse(proxy, settings, client, parts, body, pass).await,
         Door::CountTokens => count::count_tokens(&proxy, &settings, &parts, body, pass).await,
         Door::Models(model) => list::models(&proxy, dialect, model, &parts, pass).await,
-        Door::Own(path) => other::own(&proxy, path, &parts, body).await,
+        Door::Own(path) => other::own(&proxy, &settings, path, &parts, body, pass).await,
         Door::Provider(path) => other::pass_through(&proxy, dialect, path, &parts, body, pass).await,
         Door::Health | Door::Nowhere => nowhere(dialect, &parts.method, path),
     }

@@ -53,6 +53,8 @@ pub(crate) struct Place {
     /// The text of the current turn, if it is decided.
     pub(crate) current: Option<Arc<str>>,
     pub(crate) scope: Scope,
+    /// Several people take part.
+    pub(crate) group: bool,
 }
 
 /// What the journal remembers of a session.
@@ -63,6 +65,7 @@ pub(crate) struct Remembered {
     pub(crate) step: u32,
     pub(crate) blocks: Vec<Injected>,
     pub(crate) scope: Scope,
+    pub(crate) group: bool,
 }
 
 #[derive(Debug)]
@@ -81,6 +84,8 @@ struct Session {
     /// State of the last request that did not end well.
     failed: Option<u128>,
     scope: Scope,
+    /// Several people take part, or did.
+    group: bool,
     /// Its place in `Table::quiet`, while nothing is under way.
     quiet: u64,
 }
@@ -170,6 +175,7 @@ impl Sessions {
             session.turns.push(Turn { key: None, no: from.turn_no, step: from.step });
         }
         session.scope = from.scope;
+        session.group = from.group;
         session.blocks = Blocks::remembered(from.blocks, &mut table.texts);
         table.sessions.insert(id.clone(), session);
         table.falls_silent(id);
@@ -191,6 +197,8 @@ impl Sessions {
         let session = table.sessions.entry(id.clone()).or_insert_with(|| Session::new(who.agent.clone(), now));
         session.last = now;
         session.in_flight += 1;
+        // What was said to a group stays said to it.
+        session.group |= who.group;
         let mut place = Place {
             session: id.clone(),
             turn_no: session.turn_no.max(1),
@@ -199,6 +207,7 @@ impl Sessions {
             open: None,
             current: None,
             scope: session.scope_of(who),
+            group: session.group,
         };
         if !who.kind.is_main() {
             session.put_back_aside(talk, older, &mut place);
@@ -326,8 +335,10 @@ impl Sessions {
             open: talk.trigger.filter(|_| !talk.tool_step),
             current: None,
             scope: who.scope.clone(),
+            group: who.group,
         };
         if let Some(session) = self.table().sessions.get(id) {
+            place.group |= session.group;
             session.put_back(talk, older, &mut place);
         }
         place
@@ -361,6 +372,7 @@ impl Session {
             said: VecDeque::new(),
             failed: None,
             scope: Scope::default(),
+            group: false,
             quiet: 0,
         }
     }
@@ -567,6 +579,7 @@ mod tests {
             kind: Kind::Main,
             done: false,
             scope: Scope::default(),
+            group: false,
         }
     }
 

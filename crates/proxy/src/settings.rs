@@ -5,6 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use config::{AuthMethod, Config, Placement};
+use memory::Within;
+use store::Scope;
+
+use crate::gate::Pass;
 
 /// Live settings of the agent port.
 #[derive(Debug, Clone)]
@@ -35,6 +39,10 @@ pub struct Settings {
     pub placement: Placement,
     /// Most tokens of one injected block, estimated; 0 = nothing is injected.
     pub max_injected_tokens: u32,
+    /// Whose memory it is where nobody is named.
+    pub memory_scope: Arc<str>,
+    /// All agents have one memory.
+    pub memory_is_shared: bool,
 }
 
 impl Default for Settings {
@@ -53,6 +61,8 @@ impl Default for Settings {
             journal_patience: Duration::from_secs(10),
             placement: Placement::Turn,
             max_injected_tokens: 3000,
+            memory_scope: memory::DEFAULT_SCOPE.into(),
+            memory_is_shared: true,
         }
     }
 }
@@ -78,8 +88,28 @@ impl Settings {
             stream_idle: Duration::from_secs(proxy.idle_timeout_seconds.max(1).into()),
             placement: config.skills.placement,
             max_injected_tokens: if config.skills.enabled { config.skills.max_injected_tokens } else { 0 },
+            memory_scope: config.memory.scope.as_str().into(),
+            memory_is_shared: config.memory.shared_by_agents,
             ..Self::default()
         }
+    }
+}
+
+impl Settings {
+    /// Which agent a request is of: the one whose key it showed, else the one that it says. Where each has a memory of its
+    /// own, who only says to be one that has a key is somebody else, under a name that nobody can give himself.
+    pub(crate) fn agent_of(&self, said: Arc<str>, pass: &Pass) -> Arc<str> {
+        if let Some(agent) = pass.agent(self) {
+            return agent.clone();
+        }
+        let is_keyed = || self.agent_keys.iter().any(|(agent, _)| *agent == said);
+        if !self.memory_is_shared && is_keyed() { format!("~{said}").into() } else { said }
+    }
+
+    /// Whose memory a request gets: what it names, within what is its agent's, and within its session if that is a group's.
+    pub(crate) fn memory_of(&self, named: &Scope, agent: &str, group: Option<&str>) -> Scope {
+        let within = Within { agent: (!self.memory_is_shared).then_some(agent), group };
+        memory::narrow(named, &self.memory_scope, within)
     }
 }
 

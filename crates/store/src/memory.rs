@@ -10,8 +10,10 @@ mod index;
 mod legacy;
 mod live;
 mod postings;
+mod retire;
 mod scrub;
 mod search;
+mod tidy;
 mod vectors;
 
 pub use absorb::{Absorbed, MemoryTurn, NewWindow};
@@ -23,7 +25,9 @@ pub use forget::{Forget, Forgotten, ScopeOf};
 pub use legacy::{Legacy, read_legacy};
 pub use live::{MemoryFigures, NewWindows};
 pub use postings::{CHUNK, Posting, decode, encode};
+pub use retire::Retired;
 pub use search::{PostingRow, ScopeInfo, TailWindow, Window};
+pub use tidy::{Merge, Merged};
 pub use vectors::{MemoryMeaning, Unmeant, WindowVector};
 
 use sqlx::{SqliteConnection, SqlitePool};

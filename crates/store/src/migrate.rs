@@ -21,6 +21,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0007_skill_replays.sql"),
     include_str!("../migrations/0008_memory_vectors.sql"),
     include_str!("../migrations/0009_judging.sql"),
+    include_str!("../migrations/0010_memory_upkeep.sql"),
 ];
 
 /// The schema version of this build.

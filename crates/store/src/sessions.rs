@@ -134,19 +134,6 @@ impl Store {
     /// Deletes a session with everything that belongs to it, overwriting the bytes; false if there was none.
     pub async fn delete_session(&self, id: &str) -> Result<bool> {
         let id = id.to_owned();
-        let deleted = self.delete("DELETE FROM sessions WHERE id = ?1 RETURNING id", id).await?;
-        Ok(!deleted.is_empty())
-    }
-
-    /// Deletes every ended session whose last answer is from before `before_ms`; which ones.
-    pub async fn delete_sessions_before(&self, before_ms: i64) -> Result<Vec<String>> {
-        self.delete("DELETE FROM sessions WHERE ended IS NOT NULL AND last < ?1 RETURNING id", before_ms).await
-    }
-
-    async fn delete<'q, T>(&self, sql: &'static str, value: T) -> Result<Vec<String>>
-    where
-        T: sqlx::Encode<'q, Sqlite> + sqlx::Type<Sqlite> + Send + 'static,
-    {
         let deleted: Vec<String> = self
             .write(move |conn, shared| {
                 Box::pin(async move {
@@ -156,7 +143,8 @@ impl Store {
                     )
                     .execute(&mut *conn)
                     .await?;
-                    let deleted: Vec<String> = sqlx::query_scalar(sql).bind(value).fetch_all(&mut *conn).await?;
+                    let deleted = "DELETE FROM sessions WHERE id = ?1 RETURNING id";
+                    let deleted: Vec<String> = sqlx::query_scalar(deleted).bind(id).fetch_all(&mut *conn).await?;
                     if !deleted.is_empty() {
                         blocks::drop_unused(conn, shared).await?;
                         let mut bases = shared.bases();
@@ -174,6 +162,6 @@ impl Store {
         if !deleted.is_empty() {
             self.empty_log().await?;
         }
-        Ok(deleted)
+        Ok(!deleted.is_empty())
     }
 }

@@ -199,6 +199,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/memory/{id}/undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Takes back that a memory gave way to another that says the same or the opposite. The two are left alone from then on. */
+        post: operations["memoryUndo"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/memory/backup": {
         parameters: {
             query?: never;
@@ -259,7 +276,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Reads what is unread, takes the facts that wait, archives what has expired. */
+        /**
+         * Reads what is unread, takes the facts that wait, settles those that say the same or the opposite, archives what has
+         *     expired, deletes what is over its time.
+         */
         post: operations["memoryMaintain"];
         delete?: never;
         options?: never;
@@ -1457,6 +1477,12 @@ export interface components {
              */
             expires_ms: number | null;
             /**
+             * @description Why it gave way, where nobody said so: `same` (it said the same), `opposite` (the opposite was said later), `newer` (another
+             *     answer was given later). It can be undone.
+             * @default null
+             */
+            gave_way: string | null;
+            /**
              * @description Its id; passages begin with `w`.
              * @default
              */
@@ -1700,18 +1726,54 @@ export interface components {
             /** @description New ones that you should look at: old installs could turn their sense round. They have the label `unverified`. */
             unverified: number;
         };
-        /** @description What a round of maintenance did. */
+        /** @description What a round of maintenance did, or would do. */
         MemoryMaintained: {
+            /**
+             * @description Facts that gave way to others that say the same, or the opposite later.
+             * @default 0
+             */
+            closed: number;
+            /**
+             * @description Nothing was changed.
+             * @default false
+             */
+            dry_run: boolean;
             /**
              * Format: int64
              * @description Facts that expired.
+             * @default 0
              */
             expired: number;
-            /** @description New facts. */
+            /**
+             * @description New facts.
+             * @default 0
+             */
             facts: number;
-            /** @description What was done, as a sentence. */
+            /**
+             * @description Some of the facts that would go; of a dry run only.
+             * @default []
+             */
+            going: components["schemas"]["Memory"][];
+            /**
+             * @description What was done, as a sentence.
+             * @default
+             */
             message: string;
-            /** @description Sessions that facts were taken from. */
+            /**
+             * @description What was over its time, and is deleted.
+             * @default {
+             *       "facts": 0,
+             *       "passages": 0,
+             *       "turns": 0,
+             *       "sessions": 0,
+             *       "pinned": 0
+             *     }
+             */
+            retired: components["schemas"]["MemoryRetired"];
+            /**
+             * @description Sessions that facts were taken from.
+             * @default 0
+             */
             sessions: number;
         };
         /** @description A page of memories. */
@@ -1759,6 +1821,39 @@ export interface components {
              * @description Estimated tokens of it.
              */
             tokens: number;
+        };
+        /** @description What is over its time by `memory.retention_days` and `journal.retention_days`. */
+        MemoryRetired: {
+            /**
+             * Format: int64
+             * @description Facts.
+             * @default 0
+             */
+            facts: number;
+            /**
+             * Format: int64
+             * @description Passages.
+             * @default 0
+             */
+            passages: number;
+            /**
+             * Format: int64
+             * @description Pinned facts of that age, which stay.
+             * @default 0
+             */
+            pinned: number;
+            /**
+             * Format: int64
+             * @description Sessions that go whole.
+             * @default 0
+             */
+            sessions: number;
+            /**
+             * Format: int64
+             * @description Rows of the journal whose words go, or that go whole.
+             * @default 0
+             */
+            turns: number;
         };
         /** @description A question to memory. */
         MemorySearch: {
@@ -3359,6 +3454,36 @@ export interface operations {
             };
         };
     };
+    memoryUndo: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the memory that gave way */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemoryChange"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     memoryBackup: {
         parameters: {
             query?: never;
@@ -3455,7 +3580,10 @@ export interface operations {
     };
     memoryMaintain: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Nothing is changed; the answer says what would go. */
+                dry_run?: boolean;
+            };
             header?: never;
             path?: never;
             cookie?: never;

@@ -147,4 +147,6 @@ export const memoryEn = {
   wait_memory_do: "Look",
   added_forgotten: "A memory that was forgotten since",
   ev_memory: { by: "n", one: "{n} new memory", other: "{n} new memories" },
+  ev_memory_retired: { by: "n", one: "{n} memory was over its time and is deleted", other: "{n} memories were over their time and are deleted" },
+  ev_memory_tidied: { by: "n", one: "{n} memory gave way to another that says the same, or the opposite later", other: "{n} memories gave way to others that say the same, or the opposite later" },
 } as const;

@@ -150,4 +150,6 @@ export const memoryJa: Translation<typeof memoryEn> = {
   wait_memory_do: "見る",
   added_forgotten: "その後消去された記憶",
   ev_memory: { by: "n", other: "新しい記憶 {n} 件" },
+  ev_memory_retired: { by: "n", other: "期限を過ぎた記憶 {n} 件を削除しました" },
+  ev_memory_tidied: { by: "n", other: "同じ内容、または後の反対の内容に置き換わった記憶 {n} 件" },
 };

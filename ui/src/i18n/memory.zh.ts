@@ -150,4 +150,6 @@ export const memoryZh: Translation<typeof memoryEn> = {
   wait_memory_do: "查看",
   added_forgotten: "后来被忘记的一条记忆",
   ev_memory: { by: "n", other: "{n} 条新记忆" },
+  ev_memory_retired: { by: "n", other: "{n} 条记忆已到期并删除" },
+  ev_memory_tidied: { by: "n", other: "{n} 条记忆已由内容相同或后来相反的记忆取代" },
 };

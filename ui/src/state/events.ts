@@ -77,6 +77,12 @@ export function sentence(event: ApiEvent): Said {
       return { icon: "stop", text: t("ev_model_failed", { id: word(data["id"]) }) };
     case "memory_learned":
       return { icon: "memory", text: t("ev_memory", { n: typeof data["facts"] === "number" ? data["facts"] : 0 }), href: href("memory") };
+    case "memory_tidied":
+      return { icon: "memory", text: t("ev_memory_tidied", { n: typeof data["closed"] === "number" ? data["closed"] : 0 }), href: href("memory") };
+    case "memory_retired": {
+      const count = (key: string): number => (typeof data[key] === "number" ? data[key] : 0);
+      return { icon: "memory", text: t("ev_memory_retired", { n: count("facts") + count("passages") }), href: href("memory") };
+    }
     case "session_ended":
       return { icon: "check", text: t("ev_session_ended") };
     case "fallback_used":

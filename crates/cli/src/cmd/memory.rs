@@ -41,6 +41,7 @@ pub(crate) async fn run(ctx: &Ctx, verb: MemoryVerb) -> Result<ExitCode, Fail> {
             let edit = MemoryEdit { pinned: Some(!off), ..MemoryEdit::default() };
             change(ctx, Method::PATCH, &one(&id), Some(&edit)).await
         }
+        MemoryVerb::Undo { id } => change::<()>(ctx, Method::POST, &format!("{}/undo", one(&id)), None).await,
         MemoryVerb::Accept { id } => change::<()>(ctx, Method::POST, &format!("{}/accept", one(&id)), None).await,
         MemoryVerb::Forget { id, scope, yes } => forget(ctx, id, scope, yes).await,
         MemoryVerb::Export { out, scope, all } => export(ctx, out.as_deref(), scope, all).await,
@@ -52,7 +53,7 @@ pub(crate) async fn run(ctx: &Ctx, verb: MemoryVerb) -> Result<ExitCode, Fail> {
         MemoryVerb::Scopes => scopes(ctx).await,
         MemoryVerb::History { id } => history(ctx, &id).await,
         MemoryVerb::Report { scope } => report(ctx, scope).await,
-        MemoryVerb::Maintain => maintain(ctx).await,
+        MemoryVerb::Maintain { dry_run } => maintain(ctx, dry_run).await,
         MemoryVerb::Policy => policy(ctx).await,
         MemoryVerb::Sidecar { port } => sidecar(ctx, port).await,
     }
@@ -224,6 +225,9 @@ async fn show(ctx: &Ctx, id: &str) -> Result<ExitCode, Fail> {
     if let Some(by) = &memory.superseded_by {
         rows.push(("replaced by", by.clone()));
     }
+    if let Some(why) = &memory.gave_way {
+        rows.push(("because", gave_way(why).to_owned()));
+    }
     if !memory.tags.is_empty() {
         rows.push(("labels", memory.tags.join(", ")));
     }
@@ -234,6 +238,15 @@ async fn show(ctx: &Ctx, id: &str) -> Result<ExitCode, Fail> {
         ctx.out.line(&ctx.out.paint(Tone::Faint, &format!("as said: {}", printable(&memory.quote))));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Why a memory gave way by itself, in words.
+fn gave_way(why: &str) -> &'static str {
+    match why {
+        "same" => "the other says the same",
+        "opposite" => "the opposite was said later",
+        _ => "another answer was given later",
+    }
 }
 
 async fn add(ctx: &Ctx, adding: MemoryAdding) -> Result<ExitCode, Fail> {
@@ -376,7 +389,7 @@ async fn history(ctx: &Ctx, id: &str) -> Result<ExitCode, Fail> {
         vec![
             moment(memory.valid_from_ms, &now),
             until,
-            memory.status.clone(),
+            memory.gave_way.as_deref().map_or_else(|| memory.status.clone(), |why| gave_way(why).to_owned()),
             memory.id.clone(),
             memory.content.clone(),
         ]
@@ -429,13 +442,24 @@ async fn report(ctx: &Ctx, scope: Option<String>) -> Result<ExitCode, Fail> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn maintain(ctx: &Ctx) -> Result<ExitCode, Fail> {
-    let done: MemoryMaintained = ctx.api().await?.call(Method::POST, "/api/v1/memory/maintain", None::<&()>).await?;
+async fn maintain(ctx: &Ctx, dry_run: bool) -> Result<ExitCode, Fail> {
+    let path = format!("/api/v1/memory/maintain{}", query(&[("dry_run", dry_run.then(|| "true".to_owned()))]));
+    let done: MemoryMaintained = ctx.api().await?.call(Method::POST, &path, None::<&()>).await?;
     if ctx.out.json {
         ctx.out.value(&done);
         return Ok(ExitCode::SUCCESS);
     }
     ctx.out.line(&done.message);
+    if done.retired.pinned > 0 {
+        ctx.out.note(&format!("Pinned and therefore kept: {}.", figure(done.retired.pinned)));
+    }
+    if !done.going.is_empty() {
+        ctx.out.line("");
+        table(ctx, &done.going);
+        if done.retired.facts > done.going.len() as u64 {
+            ctx.out.note(&format!("And {} more.", figure(done.retired.facts - done.going.len() as u64)));
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::Effect::{Accepted, Later, Live};
 use super::{
-    App, BuiltIn, Control, Embedding, Log, Memory, Opd, OpenRouter, Record, Rl, Scheduler, Synergy, WeChat, int, num,
-    section,
+    App, BuiltIn, Control, Embedding, Journal, Log, Memory, Opd, OpenRouter, Record, Rl, Scheduler, Synergy, WeChat,
+    int, num, section,
 };
 use crate::Kind::{
     Address, Bool, Choice, List, Map, Path, Provider, Secret as SecretKind, SecretMap as Headers, Text, Url,
@@ -62,6 +62,8 @@ section! {
         openrouter: OpenRouter;
         /// The old record files.
         record: Record;
+        /// The journal of turns.
+        journal: Journal;
         /// The built-in model.
         builtin: BuiltIn;
         /// The model that turns texts into vectors.

@@ -24,6 +24,9 @@ section! {
         telemetry_path: String = String::new(), Path, Accepted("memory keeps no telemetry file");
         /// Whose memories these are, unless the agent says otherwise.
         scope: String = "default".to_owned(), Text, Live;
+        /// Whether all agents have one memory. If not, each has its own, whatever user, workspace or scope it names: who shows a key
+        /// of proxy.agent_keys is that agent, and nobody else is; others are told by the name that they give themselves.
+        shared_by_agents: bool = true, Bool, Live;
         /// How memories are found: keyword by their words, embedding by meaning, hybrid by both, auto by both where the model
         /// named by embedding.model is on this machine, else by their words. With embedding.api_base, hybrid and embedding send
         /// what is remembered there, and auto does not.
@@ -42,17 +45,20 @@ section! {
         embedding_model_path: String = "Qwen/Qwen3-Embedding-0.6B".to_owned(), Text, Accepted(ONE_MODEL);
         /// Whether facts are taken from conversations; what was said is remembered either way.
         auto_extract: bool = true, Bool, Live;
-        /// Whether the model in llm is asked for facts as well: one call each time facts are taken from a session. The rules work
-        /// either way.
+        /// Whether the model in llm is asked for facts as well, and for a summary when a session ends: one call each time facts
+        /// are taken from a session. The rules work either way; they write no summaries.
         extract_with_model: bool = false, Bool, Live;
-        /// Whether memories are merged after each time.
-        auto_consolidate: bool = true, Bool, Accepted("equal and contradicting facts are settled as they are learned");
+        /// Whether facts that say the same, or the opposite later, are settled behind the requests. What gives way keeps its history.
+        auto_consolidate: bool = true, Bool, Live;
         /// Whether side calls are remembered too.
         ignore_turn_type: bool = false, Bool, Later("side calls are not remembered in this release");
         /// Facts are taken only by `metaclaw memory maintain` or POST /v1/memory/ingest.
         manual_trigger: bool = false, Bool, Live;
         /// After how many turns of a session facts are taken; also at its end.
         flush_every: u32 = 5, int(1, 10_000), Live, also "memory.memory_flush_every";
+        /// Facts and passages older than so many days are deleted for good, with the words they come from in the journal; 0 = they
+        /// are kept for ever. What is pinned stays.
+        retention_days: u32 = 0, int(0, 36_500), Live;
         /// Whether the memory policy improves itself.
         auto_upgrade_enabled: bool = false, Bool, Later(POLICY);
         /// How often.
@@ -61,8 +67,8 @@ section! {
         auto_upgrade_require_review: bool = true, Bool, Later(POLICY);
         /// When an open review is forgotten.
         review_stale_after_hours: u32 = 72, int(1, 100_000), Later(POLICY);
-        /// Memories are merged after each time.
-        consolidation_interval: u32 = 0, int(0, i64::MAX), Accepted("memories are merged after each time");
+        /// How often memories are merged.
+        consolidation_interval: u32 = 0, int(0, i64::MAX), Accepted("facts are settled behind the requests, see memory.auto_consolidate");
         /// There is no sidecar.
         sidecar_url: String = String::new(), Url, Accepted("memory needs no sidecar");
     }

@@ -16,7 +16,7 @@ pub(crate) use learning::DEFAULT_JUDGE;
 pub use learning::{Calendar, Opd, Rl, Scheduler};
 pub use main::{Config, Fallback, Llm, Proxy, Skills};
 pub use memory::{Memory, Synergy};
-pub use rest::{App, BuiltIn, Control, Embedding, Log, OpenRouter, Record, WeChat};
+pub use rest::{App, BuiltIn, Control, Embedding, Journal, Log, OpenRouter, Record, WeChat};
 
 use crate::value::Wrong;
 use crate::yaml::Node;
@@ -87,6 +87,7 @@ static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
     rest::wechat_rows(&mut rows);
     rest::openrouter_rows(&mut rows);
     rest::record_rows(&mut rows);
+    rest::journal_rows(&mut rows);
     rest::builtin_rows(&mut rows);
     rest::embedding_rows(&mut rows);
     rest::control_rows(&mut rows);

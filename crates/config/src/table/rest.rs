@@ -42,6 +42,15 @@ section! {
 }
 
 section! {
+    /// The journal of turns.
+    Journal [.journal] "journal." journal_rows {
+        /// Conversations whose last turn is older than so many days are deleted for good, with the passages that memory has of
+        /// them; 0 = they are kept for ever. Facts stay, see memory.retention_days.
+        retention_days: u32 = 0, int(0, 36_500), Live;
+    }
+}
+
+section! {
     /// The built-in model, used when llm.provider is builtin. llm.model_id names a model of the folder or the path of a
     /// GGUF file; empty, it means the best there is.
     BuiltIn [.builtin] "builtin." builtin_rows {

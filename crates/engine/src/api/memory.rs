@@ -1,16 +1,23 @@
 //! Long-term memory: what is remembered, what would be recalled, changes by the user's hand, forgetting for good.
 
+pub(super) mod figures;
+pub(super) mod search;
+pub(super) mod upkeep;
+
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Response};
-use memory::{Ask, Memory as Room, Recalled, base_scope, section};
 use serde::{Deserialize, Serialize};
-use store::{Fact, FactFilter, FactPatch, Forget, Forgotten, Window, WindowFilter};
+use store::{Fact, FactFilter, FactPatch, Forgotten, Window, WindowFilter};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{Asked, Body, Code, Problem};
 use crate::core::Core;
-use crate::remember::blocking;
+
+pub use self::figures::{MemoryScopeQuery, MemoryStats};
+pub use self::search::{MemoryHit, MemoryPreview, MemorySearch};
+pub use self::upkeep::{
+    MemoryBackup, MemoryExportQuery, MemoryImport, MemoryImported, MemoryMaintainQuery, MemoryMaintained, MemoryRetired,
+};
 
 /// A memory: a fact, or a passage as it was said.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -58,6 +65,9 @@ pub struct Memory {
     pub expires_ms: Option<i64>,
     /// Which memory took its place.
     pub superseded_by: Option<String>,
+    /// Why it gave way, where nobody said so: `same` (it said the same), `opposite` (the opposite was said later), `newer` (another
+    /// answer was given later). It can be undone.
+    pub gave_way: Option<String>,
 }
 
 impl From<Fact> for Memory {
@@ -84,8 +94,25 @@ impl From<Fact> for Memory {
             updated_ms: fact.updated_ms,
             expires_ms: fact.expires_ms,
             superseded_by: fact.superseded_by,
+            gave_way: None,
         }
     }
+}
+
+/// Says of closed facts why they gave way.
+async fn with_reasons(room: &::memory::Memory, mut memories: Vec<Memory>) -> Result<Vec<Memory>, Problem> {
+    let closed: Vec<String> = memories.iter().filter(|m| m.status == "superseded").map(|m| m.id.clone()).collect();
+    if closed.is_empty() {
+        return Ok(memories);
+    }
+    for merged in room.merges(&closed).await.map_err(memory_problem)?.into_iter().filter(|m| m.undone_ms.is_none()) {
+        let closed =
+            memories.iter_mut().find(|m| m.id == merged.closed && m.superseded_by.as_ref() == Some(&merged.by));
+        if let Some(memory) = closed {
+            memory.gave_way = Some(merged.why);
+        }
+    }
+    Ok(memories)
 }
 
 fn passage((scope, window): (String, Window)) -> Memory {
@@ -280,367 +307,6 @@ pub(super) async fn add(State(core): State<Core>, Body(add): Body<MemoryAdd>) ->
     }
 }
 
-/// A question to memory.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct MemorySearch {
-    /// The words.
-    pub text: String,
-    /// Whose memory; empty = the default scope.
-    #[serde(default)]
-    pub scope: String,
-    /// At most so many; 0 = 20, or as many as a turn would get with `as_turn`.
-    #[serde(default)]
-    pub limit: usize,
-    /// What held at this moment, ms since 1970.
-    #[serde(default)]
-    pub as_of_ms: Option<i64>,
-    /// Exactly what a turn with these words would get, and nothing else.
-    #[serde(default)]
-    pub as_turn: bool,
-}
-
-/// A memory that fits.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct MemoryHit {
-    /// Its id.
-    pub id: String,
-    /// Its type.
-    pub kind: String,
-    /// What was said, whole.
-    pub content: String,
-    /// As it would be put into a prompt.
-    pub line: String,
-    /// Who said it.
-    pub speaker: String,
-    /// When, ms since 1970.
-    pub at_ms: i64,
-    /// Higher is better; comparable within one question.
-    pub score: f32,
-    /// The matched words.
-    pub why: String,
-    /// Estimated tokens.
-    pub tokens: u32,
-    /// Session it comes from.
-    pub session: String,
-    /// User turn within it.
-    pub turn: u32,
-    /// Row of the journal.
-    pub turn_id: Option<i64>,
-    /// When a newer statement took its place, ms since 1970.
-    pub outdated_ms: Option<i64>,
-    /// Kept back until you accept it.
-    pub quarantined: bool,
-}
-
-impl From<&Recalled> for MemoryHit {
-    fn from(found: &Recalled) -> Self {
-        Self {
-            id: found.id.clone(),
-            kind: found.kind.clone(),
-            content: found.content.clone(),
-            line: found.line.clone(),
-            speaker: found.speaker.clone(),
-            at_ms: found.at_ms,
-            score: found.score,
-            why: found.why.clone(),
-            tokens: found.tokens,
-            session: found.source.session_id.clone(),
-            turn: found.source.turn,
-            turn_id: found.turn_id.map(|turn| turn.0),
-            outdated_ms: found.outdated_ms,
-            quarantined: found.quarantined,
-        }
-    }
-}
-
-/// What memory has to say.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct MemoryPreview {
-    /// Fitting memories, best first.
-    pub hits: Vec<MemoryHit>,
-    /// The section as it would be put into a prompt.
-    pub block: String,
-    /// Estimated tokens of it.
-    pub tokens: u32,
-    /// The budget.
-    pub budget: u32,
-}
-
-/// Searches memory: everything that fits, or exactly what a turn with these words would get.
-#[utoipa::path(post, path = "/api/v1/memory/search", operation_id = "memorySearch", tag = "memory",
-    request_body = MemorySearch,
-    responses((status = 200, body = MemoryPreview), (status = "default", body = Problem)))]
-pub(super) async fn search(
-    State(core): State<Core>,
-    Body(search): Body<MemorySearch>,
-) -> Result<Json<MemoryPreview>, Problem> {
-    let Some(room) = core.memory().await? else { return Ok(Json(MemoryPreview::default())) };
-    let settings = room.settings();
-    let words = dialect::user_words(&search.text);
-    let budget = settings.max_tokens;
-    let meant = core.meant(&words).await;
-    let ask = Ask {
-        text: &words,
-        meant: meant.as_ref(),
-        scope: &search.scope,
-        now_ms: core.clock().now_ms(),
-        budget_tokens: if search.as_turn { 0 } else { u32::MAX },
-        limit: if search.as_turn || search.limit > 0 { search.limit } else { 20 },
-        as_of_ms: search.as_of_ms,
-        search: !search.as_turn,
-        ..Ask::default()
-    };
-    let found = room.recall(&ask).await.map_err(memory_problem)?;
-    let block = section(&found);
-    Ok(Json(MemoryPreview {
-        hits: found.iter().map(MemoryHit::from).collect(),
-        tokens: dialect::estimate_tokens(&block),
-        block,
-        budget,
-    }))
-}
-
-/// Memory in figures.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct MemoryStats {
-    /// Conversations are remembered and recalled.
-    pub enabled: bool,
-    /// The scope they are of; absent = all.
-    pub scope: Option<String>,
-    /// Facts by status.
-    pub by_status: std::collections::BTreeMap<String, u64>,
-    /// Active facts by type.
-    pub active_by_kind: std::collections::BTreeMap<String, u64>,
-    /// Pinned facts.
-    pub pinned: u64,
-    /// Passages.
-    pub passages: u64,
-    /// Facts and passages that wait for the user's decision.
-    pub quarantined: u64,
-    /// Sessions they come from.
-    pub sessions: u64,
-    /// When the oldest passage was said, ms since 1970.
-    pub first_ms: Option<i64>,
-    /// When the newest was said, ms since 1970.
-    pub last_ms: Option<i64>,
-    /// What was forgotten for good and will not be learned again.
-    pub forgotten: u64,
-    /// Turns that are not read into memory yet; they are recalled all the same.
-    pub unread: u64,
-    /// Sessions that facts are still to be taken from.
-    pub waiting: u64,
-    /// Bytes of the whole database.
-    pub db_bytes: u64,
-}
-
-/// Of which scope.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct MemoryScopeQuery {
-    /// Of this scope; absent = all.
-    pub scope: Option<String>,
-}
-
-/// Memory in figures.
-#[utoipa::path(get, path = "/api/v1/memory/stats", operation_id = "memoryStats", tag = "memory",
-    params(MemoryScopeQuery), responses((status = 200, body = MemoryStats), (status = "default", body = Problem)))]
-pub(super) async fn stats(
-    State(core): State<Core>,
-    Asked(query): Asked<MemoryScopeQuery>,
-) -> Result<Json<MemoryStats>, Problem> {
-    let enabled = core.config().memory.enabled;
-    let Some(room) = core.memory().await? else {
-        return Ok(Json(MemoryStats { enabled, scope: query.scope, ..MemoryStats::default() }));
-    };
-    stats_of(&room, query.scope, enabled).await.map(Json)
-}
-
-async fn stats_of(room: &Room, scope: Option<String>, enabled: bool) -> Result<MemoryStats, Problem> {
-    let figures = room.figures(scope.as_deref()).await.map_err(memory_problem)?;
-    let waiting = room.unheard().await.map_err(memory_problem)?;
-    let quarantined = figures.by_status.get("quarantined").copied().unwrap_or_default();
-    Ok(MemoryStats {
-        enabled,
-        scope,
-        pinned: figures.pinned,
-        passages: figures.windows,
-        quarantined: figures.quarantined_windows + quarantined,
-        sessions: figures.sessions,
-        first_ms: figures.first_ms,
-        last_ms: figures.last_ms,
-        forgotten: figures.tombstones,
-        unread: figures.unread,
-        waiting: waiting.len() as u64,
-        db_bytes: std::fs::metadata(room.path()).map_or(0, |meta| meta.len()),
-        by_status: figures.by_status,
-        active_by_kind: figures.active_by_kind,
-    })
-}
-
-/// Every scope in figures.
-#[utoipa::path(get, path = "/api/v1/memory/scopes", operation_id = "memoryScopes", tag = "memory",
-    responses((status = 200, body = Vec<MemoryStats>), (status = "default", body = Problem)))]
-pub(super) async fn scopes(State(core): State<Core>) -> Result<Json<Vec<MemoryStats>>, Problem> {
-    let Some(room) = core.memory().await? else { return Ok(Json(Vec::new())) };
-    let enabled = core.config().memory.enabled;
-    let mut all = Vec::new();
-    for scope in room.scopes().await.map_err(memory_problem)? {
-        all.push(stats_of(&room, Some(scope), enabled).await?);
-    }
-    Ok(Json(all))
-}
-
-/// Erases a scope for good: facts, passages, index, and the conversations of the journal they come from.
-#[utoipa::path(delete, path = "/api/v1/memory/scopes/{scope}", operation_id = "memoryErase", tag = "memory",
-    params(("scope" = String, Path, description = "The scope string")),
-    responses((status = 200, body = MemoryChange), (status = "default", body = Problem)))]
-pub(super) async fn erase(State(core): State<Core>, Path(scope): Path<String>) -> Result<Json<MemoryChange>, Problem> {
-    let room = core.memory_to_change().await?;
-    let known = room.scopes().await.map_err(memory_problem)?;
-    let scope = base_scope(&scope, &room.settings().scope);
-    if !known.contains(&scope) {
-        return Err(
-            Problem::not_found(format!("There is no scope {scope}.")).hint("List them with: metaclaw memory scopes")
-        );
-    }
-    // What was said and not read yet belongs to it as well.
-    let now_ms = core.clock().now_ms();
-    let erase = async move {
-        while room.work().await? {}
-        room.forget(Forget::Scope(scope), now_ms).await
-    };
-    let gone = blocking(erase).await.map_err(memory_problem)?;
-    core.memory_forgotten();
-    Ok(Json(MemoryChange::gone(gone)))
-}
-
-/// What is exported.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct MemoryExportQuery {
-    /// Of this scope; absent = all.
-    pub scope: Option<String>,
-    /// Superseded, archived and quarantined ones as well.
-    pub all: Option<bool>,
-}
-
-/// Facts as JSON lines, the oldest first.
-#[utoipa::path(get, path = "/api/v1/memory/export", operation_id = "memoryExport", tag = "memory",
-    params(MemoryExportQuery),
-    responses((status = 200, body = String, content_type = "application/x-ndjson"), (status = "default", body = Problem)))]
-pub(super) async fn export(
-    State(core): State<Core>,
-    Asked(query): Asked<MemoryExportQuery>,
-) -> Result<Response, Problem> {
-    let lines = match core.memory().await? {
-        Some(room) => room.export(query.scope.as_deref(), query.all.unwrap_or(false)).await.map_err(memory_problem)?,
-        None => String::new(),
-    };
-    Ok(([(http::header::CONTENT_TYPE, "application/x-ndjson")], lines).into_response())
-}
-
-/// What is imported.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct MemoryImport {
-    /// A file: an export (JSON lines or JSON), an old memory.db or a copy of one, an old policy.json; absolute. Empty =
-    /// the database of an old install, where `memory.store_path` or `memory.dir` say.
-    #[serde(default)]
-    pub path: String,
-    /// Instead: an export as text.
-    #[serde(default)]
-    pub text: Option<String>,
-    /// Put everything into this scope instead of its own.
-    #[serde(default)]
-    pub scope: Option<String>,
-}
-
-/// How an import went.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct MemoryImported {
-    /// What was read.
-    pub from: String,
-    /// New memories.
-    pub added: usize,
-    /// Known already, forgotten before, or not active any more.
-    pub skipped: usize,
-    /// New ones that you should look at: old installs could turn their sense round. They have the label `unverified`.
-    pub unverified: usize,
-    /// Settings that were taken over.
-    pub settings: Vec<String>,
-    /// What was done, as a sentence.
-    pub message: String,
-}
-
-/// Imports memories. The file is only read.
-#[utoipa::path(post, path = "/api/v1/memory/import", operation_id = "memoryImport", tag = "memory",
-    request_body = MemoryImport,
-    responses((status = 200, body = MemoryImported), (status = "default", body = Problem)))]
-pub(super) async fn import(
-    State(core): State<Core>,
-    Body(import): Body<MemoryImport>,
-) -> Result<Json<MemoryImported>, Problem> {
-    let imported = core.import_memory(import).await;
-    core.memory_changed();
-    imported.map(Json)
-}
-
-/// What a round of maintenance did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct MemoryMaintained {
-    /// Sessions that facts were taken from.
-    pub sessions: usize,
-    /// New facts.
-    pub facts: usize,
-    /// Facts that expired.
-    pub expired: u64,
-    /// What was done, as a sentence.
-    pub message: String,
-}
-
-/// Reads what is unread, takes the facts that wait, archives what has expired.
-#[utoipa::path(post, path = "/api/v1/memory/maintain", operation_id = "memoryMaintain", tag = "memory",
-    responses((status = 200, body = MemoryMaintained), (status = "default", body = Problem)))]
-pub(super) async fn maintain(State(core): State<Core>) -> Result<Json<MemoryMaintained>, Problem> {
-    let room = core.memory_to_change().await?;
-    let now_ms = core.clock().now_ms();
-    let maintain = async move {
-        while room.work().await? {}
-        let flushed = room.flush_all().await?;
-        Ok((flushed, room.expire(now_ms).await?))
-    };
-    let (flushed, expired) = blocking(maintain).await.map_err(memory_problem)?;
-    core.memory_changed();
-    let message = format!("{} new facts from {} sessions, {expired} expired.", flushed.facts, flushed.sessions);
-    Ok(Json(MemoryMaintained { sessions: flushed.sessions, facts: flushed.facts, expired, message }))
-}
-
-/// Where a copy goes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct MemoryBackup {
-    /// A file that is not there yet; absolute.
-    pub path: String,
-}
-
-/// Writes a copy of the whole database, journal included, as of now.
-#[utoipa::path(post, path = "/api/v1/memory/backup", operation_id = "memoryBackup", tag = "memory",
-    request_body = MemoryBackup,
-    responses((status = 200, body = MemoryChange), (status = "default", body = Problem)))]
-pub(super) async fn backup(
-    State(core): State<Core>,
-    Body(to): Body<MemoryBackup>,
-) -> Result<Json<MemoryChange>, Problem> {
-    let path = std::path::PathBuf::from(&to.path);
-    if !path.is_absolute() {
-        return Err(Problem::invalid("The path must be absolute."));
-    }
-    if path.exists() {
-        return Err(Problem::new(Code::Conflict, format!("{} exists already.", path.display())));
-    }
-    let room = core.memory_to_change().await?;
-    room.backup(&path).await.map_err(memory_problem)?;
-    Ok(Json(MemoryChange { message: format!("Copied to {}.", path.display()), ..MemoryChange::default() }))
-}
-
 /// How recall weighs and what it may add.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct MemoryPolicy {
@@ -719,7 +385,9 @@ pub(super) async fn show(State(core): State<Core>, Path(id): Path<String>) -> Re
     if let Some(found) = room.passage(&id).await.map_err(memory_problem)? {
         return Ok(Json(passage(found)));
     }
-    Ok(Json(room.fact(&id).await.map_err(memory_problem)?.into()))
+    let fact = vec![room.fact(&id).await.map_err(memory_problem)?.into()];
+    let fact = with_reasons(&room, fact).await?.pop();
+    fact.map(Json).ok_or_else(|| memory_problem(memory::Error::NoSuchMemory(id)))
 }
 
 /// All versions of what a fact is about, the newest first.
@@ -729,7 +397,7 @@ pub(super) async fn show(State(core): State<Core>, Path(id): Path<String>) -> Re
 pub(super) async fn history(State(core): State<Core>, Path(id): Path<String>) -> Result<Json<Vec<Memory>>, Problem> {
     let room = core.memory().await?.ok_or_else(|| memory_problem(memory::Error::NoSuchMemory(id.clone())))?;
     let versions = room.history(&id).await.map_err(memory_problem)?;
-    Ok(Json(versions.into_iter().map(Memory::from).collect()))
+    with_reasons(&room, versions.into_iter().map(Memory::from).collect()).await.map(Json)
 }
 
 /// Changes of a fact; what is absent stays.
@@ -817,6 +485,20 @@ pub(super) async fn accept(State(core): State<Core>, Path(id): Path<String>) -> 
     room.accept(&id, core.clock().now_ms()).await.map_err(memory_problem)?;
     core.memory_changed();
     Ok(Json(MemoryChange::of(&id, "Accepted; it can be recalled from now on.")))
+}
+
+/// Takes back that a memory gave way to another that says the same or the opposite. The two are left alone from then on.
+#[utoipa::path(post, path = "/api/v1/memory/{id}/undo", operation_id = "memoryUndo", tag = "memory",
+    params(("id" = String, Path, description = "Id of the memory that gave way")),
+    responses((status = 200, body = MemoryChange), (status = "default", body = Problem)))]
+pub(super) async fn undo(State(core): State<Core>, Path(id): Path<String>) -> Result<Json<MemoryChange>, Problem> {
+    let room = core.memory_to_change().await?;
+    if !room.untidy(&id, core.clock().now_ms()).await.map_err(memory_problem)? {
+        return Err(Problem::new(Code::Conflict, "This memory has not given way by itself.")
+            .hint("See what became of it: metaclaw memory history ID"));
+    }
+    core.memory_changed();
+    Ok(Json(MemoryChange::of(&id, "It holds again.")))
 }
 
 /// Memory errors in the API's shape.

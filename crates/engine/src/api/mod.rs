@@ -44,8 +44,8 @@ pub use self::learning::{
 pub use self::logs::{LogLines, LogQuery};
 pub use self::memory::{
     Memory, MemoryAdd, MemoryBackup, MemoryChange, MemoryEdit, MemoryExportQuery, MemoryHit, MemoryImport,
-    MemoryImported, MemoryMaintained, MemoryPage, MemoryPolicy, MemoryPreview, MemoryQuery, MemoryScopeQuery,
-    MemorySearch, MemoryStats, MemoryWeight,
+    MemoryImported, MemoryMaintainQuery, MemoryMaintained, MemoryPage, MemoryPolicy, MemoryPreview, MemoryQuery,
+    MemoryRetired, MemoryScopeQuery, MemorySearch, MemoryStats, MemoryWeight,
 };
 pub use self::models::{
     FetchOrder, FetchStage, FetchState, KeptModel, ModelChange, ModelOffer, ModelPurpose, Models, ModelsQuery,
@@ -135,18 +135,19 @@ fn routes() -> OpenApiRouter<Core> {
         .routes(routes!(learning::export))
         .routes(routes!(learning::import))
         .routes(routes!(memory::list, memory::add))
-        .routes(routes!(memory::search))
-        .routes(routes!(memory::stats))
-        .routes(routes!(memory::scopes))
-        .routes(routes!(memory::erase))
-        .routes(routes!(memory::export))
-        .routes(routes!(memory::import))
-        .routes(routes!(memory::maintain))
-        .routes(routes!(memory::backup))
+        .routes(routes!(memory::search::search))
+        .routes(routes!(memory::figures::stats))
+        .routes(routes!(memory::figures::scopes))
+        .routes(routes!(memory::upkeep::erase))
+        .routes(routes!(memory::upkeep::export))
+        .routes(routes!(memory::upkeep::import))
+        .routes(routes!(memory::upkeep::maintain))
+        .routes(routes!(memory::upkeep::backup))
         .routes(routes!(memory::policy))
         .routes(routes!(memory::show, memory::edit, memory::forget))
         .routes(routes!(memory::history))
         .routes(routes!(memory::accept))
+        .routes(routes!(memory::undo))
         .routes(routes!(config::list))
         .routes(routes!(config::validate))
         .routes(routes!(config::get, config::put, config::unset))

@@ -12,4 +12,7 @@ mod languages;
 mod live;
 mod meaning;
 mod recall;
+mod retire;
 mod statements;
+mod summary;
+mod tidy;

@@ -148,6 +148,8 @@ pub struct FactFilter {
     pub as_of_ms: Option<i64>,
     /// Known at this moment.
     pub known_at_ms: Option<i64>,
+    /// Learned, changed or closed last before this moment.
+    pub untouched_since_ms: Option<i64>,
     /// With these numbers.
     pub keys: Option<Vec<i64>>,
     /// Learned before the fact with this number (for paging back).
@@ -409,6 +411,9 @@ impl Store {
         }
         if let Some(at) = filter.known_at_ms {
             query.push(" AND recorded <= ").push_bind(at);
+        }
+        if let Some(at) = filter.untouched_since_ms {
+            query.push(" AND updated < ").push_bind(at);
         }
         if let Some(keys) = &filter.keys {
             let keys = serde_json::Value::from(keys.as_slice()).to_string();

@@ -13,6 +13,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteConnection};
 
 use super::scrub::{self, Held, Needle, Whose};
+use super::tidy::VERSIONS;
 use super::{index, json, json_list, unpack};
 use crate::{Error, NewTurn, Result, Scope, Store, blocks, migrate};
 
@@ -155,18 +156,25 @@ impl Store {
         if !done.is_nothing() {
             // It is done: what cannot be cleared up just now is owed, and no reason to say that it failed.
             done.backups = self.drop_backups();
-            let cleared = async {
-                while self.memory_unindexed().await?.1 > 0 && self.memory_index(1024).await? > 0 {}
-                self.empty_log().await
-            };
-            done.pending = !cleared.await.unwrap_or_else(|error| {
-                tracing::warn!(%error, "what was forgotten is overwritten as soon as the journal can be written");
-                self.shared.log_owed.owe();
-                false
-            });
-            self.empty_spool().await;
+            done.pending = !self.cleared_up().await;
         }
         Ok(done)
+    }
+
+    /// Takes what is gone out of the index, and overwrites its bytes in log and spool. False while somebody reads the
+    /// database: then the checkpointer goes on with it.
+    pub(super) async fn cleared_up(&self) -> bool {
+        let cleared = async {
+            while self.memory_unindexed().await?.1 > 0 && self.memory_index(1024).await? > 0 {}
+            self.empty_log().await
+        };
+        let cleared = cleared.await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "what was forgotten is overwritten as soon as the journal can be written");
+            self.shared.log_owed.owe();
+            false
+        });
+        self.empty_spool().await;
+        cleared
     }
 
     /// Looks for what is to go in the bodies of the whole journal, beside the writer.
@@ -230,7 +238,7 @@ impl Default for Buried {
 }
 
 impl Buried {
-    fn add(&self, names: Vec<String>) {
+    pub(super) fn add(&self, names: Vec<String>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for name in names {
             known.put(name, ());
@@ -316,7 +324,24 @@ async fn plan(conn: &mut SqliteConnection, what: &Forget) -> sqlx::Result<Plan> 
         plan.windows.extend(windows);
         plan.raw.extend(said_whole(conn, needle).await?);
     }
+    let summaries = summaries_of(conn, &plan).await?;
+    plan.facts.extend(summaries);
     Ok(plan)
+}
+
+/// Summaries that were made of turns of which something goes. Their words are nobody's, and stand nowhere else but in
+/// blocks, which go with their names.
+async fn summaries_of(conn: &mut SqliteConnection, plan: &Plan) -> sqlx::Result<Vec<i64>> {
+    let made = "WITH gone (session, first, last) AS (
+                    SELECT session, turn_no, turn_no FROM memory_windows WHERE id IN (SELECT value FROM json_each(?1))
+                    UNION
+                    SELECT session, turn_start, turn_end FROM memory_facts WHERE key IN (SELECT value FROM json_each(?2))
+                )
+                SELECT DISTINCT s.key FROM gone JOIN memory_facts s ON s.session = gone.session
+                WHERE s.kind = 'working_summary' AND s.origin = 'model' AND s.session <> ''
+                  AND s.turn_start <= gone.last AND s.turn_end >= gone.first";
+    let made = sqlx::query_scalar(made).bind(json_list(plan.windows.iter().copied()));
+    made.bind(json_list(plan.facts.iter().copied())).fetch_all(conn).await
 }
 
 /// The text of the journal that the words come from, where it differs from them: memory leaves secrets out.
@@ -361,7 +386,7 @@ async fn whose(conn: &mut SqliteConnection, key: i64, scope_of: &ScopeOf) -> sql
 }
 
 /// Whichever rows go: the numbers up to here are used.
-async fn number_is_used(conn: &mut SqliteConnection) -> sqlx::Result<()> {
+pub(super) async fn number_is_used(conn: &mut SqliteConnection) -> sqlx::Result<()> {
     let used = "UPDATE deleted_turns SET highest = max(highest, ifnull((SELECT max(id) FROM turns), 0))";
     sqlx::query(used).execute(conn).await?;
     Ok(())
@@ -380,12 +405,7 @@ async fn empty_index(conn: &mut SqliteConnection, scope: &str) -> sqlx::Result<(
 }
 
 async fn versions(conn: &mut SqliteConnection, id: &str, history: bool) -> sqlx::Result<Vec<i64>> {
-    let query = if history {
-        "SELECT v.key FROM memory_facts f JOIN memory_facts v
-         ON v.key = f.key OR (v.scope = f.scope AND v.slot = f.slot) WHERE f.id = ?"
-    } else {
-        "SELECT key FROM memory_facts WHERE id = ?"
-    };
+    let query = if history { VERSIONS } else { "SELECT key FROM memory_facts WHERE id = ?1" };
     sqlx::query_scalar(query).bind(id).fetch_all(conn).await
 }
 
@@ -400,7 +420,7 @@ fn names_of(row: &SqliteRow) -> sqlx::Result<Vec<String>> {
 }
 
 /// Takes the blocks out of the journal that these memories stand in.
-async fn unshow(conn: &mut SqliteConnection, names: &[String]) -> sqlx::Result<()> {
+pub(super) async fn unshow(conn: &mut SqliteConnection, names: &[String]) -> sqlx::Result<()> {
     if names.is_empty() {
         return Ok(());
     }
@@ -411,19 +431,24 @@ async fn unshow(conn: &mut SqliteConnection, names: &[String]) -> sqlx::Result<(
     Ok(())
 }
 
-/// Deletes a fact; its name.
+/// Deletes a fact, so that it is not learned again; its name.
 async fn forget_fact(conn: &mut SqliteConnection, key: i64, at_ms: i64) -> sqlx::Result<String> {
+    let (id, scope, hash) = delete_fact(conn, key).await?;
+    bury(conn, scope, hash, at_ms).await?;
+    Ok(id)
+}
+
+/// Deletes a fact: its name, its scope, and the hash of its words.
+pub(super) async fn delete_fact(conn: &mut SqliteConnection, key: i64) -> sqlx::Result<(String, i64, i64)> {
     // Its windows first: the index learns of them by their trigger.
     sqlx::query("DELETE FROM memory_windows WHERE fact = ?").bind(key).execute(&mut *conn).await?;
-    let row = sqlx::query("DELETE FROM memory_facts WHERE key = ? RETURNING id, scope, hash");
-    let row = row.bind(key).fetch_one(&mut *conn).await?;
-    bury(conn, row.try_get("scope")?, row.try_get("hash")?, at_ms).await?;
-    row.try_get("id")
+    let row = sqlx::query_as("DELETE FROM memory_facts WHERE key = ? RETURNING id, scope, hash");
+    row.bind(key).fetch_one(&mut *conn).await
 }
 
 /// Deletes passages, and takes their words out of those after them; their names. What was meant itself is not learned
 /// again.
-async fn forget_windows(
+pub(super) async fn forget_windows(
     conn: &mut SqliteConnection,
     windows: &BTreeSet<i64>,
     meant: Option<i64>,

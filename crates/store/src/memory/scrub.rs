@@ -383,20 +383,8 @@ async fn scrub_calls(conn: &mut SqliteConnection, session: i64, calls: &BTreeSet
          SELECT id FROM over WHERE id NOT IN (SELECT value FROM json_each(?2)) ORDER BY id",
     );
     let standing: Vec<i64> = standing.bind(session).bind(list.as_str()).fetch_all(&mut *conn).await?;
-    // All are rebuilt before the first is changed.
-    let mut own = Vec::new();
-    for turn in standing {
-        if let Some(bytes) = read::body_of(conn, turn).await? {
-            own.push((turn, body::encode(&bytes, None, 1)));
-        }
-    }
-    for (turn, body) in own {
-        let update = sqlx::query(
-            "UPDATE turns SET body = ?2, body_codec = ?3, body_base = NULL, body_depth = 0, body_prefix = 0,
-                 body_suffix = 0 WHERE id = ?1",
-        );
-        update.bind(turn).bind(body.middle).bind(i32::from(body.compressed)).execute(&mut *conn).await?;
-    }
+    let own = rebuilt(conn, standing).await?;
+    stand_alone(conn, own).await?;
     let rows = sqlx::AssertSqlSafe(format!(
         "UPDATE turns SET {WITHOUT_BODY}, answer = NULL, error = NULL,
              user_text = iif(user_text IS NULL, NULL, ?5), answer_text = iif(answer_text IS NULL, NULL, ?5)
@@ -404,6 +392,67 @@ async fn scrub_calls(conn: &mut SqliteConnection, session: i64, calls: &BTreeSet
     ));
     let rows = without_body!(sqlx::query(rows)).bind(list).bind(GONE);
     Ok(rows.execute(conn).await?.rows_affected())
+}
+
+/// The hash of what stands in the place of a body that is gone.
+pub(super) fn gone_hash() -> i64 {
+    xxhash_rust::xxh3::xxh3_64(GONE_BODY).cast_signed()
+}
+
+/// Takes all words out of the rows of a session up to row `last`, as far as they are from before `before_ms`. Later bodies
+/// that stand on theirs get their own. How many rows were changed.
+pub(super) async fn blank(conn: &mut SqliteConnection, session: i64, last: i64, before_ms: i64) -> sqlx::Result<u64> {
+    let rows = "SELECT id FROM turns WHERE session = ? AND id <= ? AND finished < ? AND body_hash <> ?";
+    let rows = sqlx::query_scalar(rows).bind(session).bind(last).bind(before_ms).bind(gone_hash());
+    let rows: Vec<i64> = rows.fetch_all(&mut *conn).await?;
+    if rows.is_empty() {
+        return Ok(0);
+    }
+    let list = super::json_list(rows.into_iter());
+    let standing = "SELECT id FROM turns WHERE session = ?1 AND body_base IN (SELECT value FROM json_each(?2))
+                    AND id NOT IN (SELECT value FROM json_each(?2)) ORDER BY id";
+    let standing = sqlx::query_scalar(standing).bind(session).bind(list.as_str()).fetch_all(&mut *conn).await?;
+    let own = rebuilt(conn, standing).await?;
+    stand_alone(conn, own).await?;
+    let rows = sqlx::AssertSqlSafe(format!(
+        "UPDATE turns SET {WITHOUT_BODY}, answer = NULL, error = NULL, block = NULL, block_hash = NULL, block_nth = NULL,
+             user_text = iif(user_text IS NULL, NULL, ?5), answer_text = iif(answer_text IS NULL, NULL, ?5)
+         WHERE id IN (SELECT value FROM json_each(?4))"
+    ));
+    let rows = without_body!(sqlx::query(rows)).bind(list).bind(GONE);
+    let changed = rows.execute(&mut *conn).await?.rows_affected();
+    // The title is what was said first.
+    sqlx::query("UPDATE sessions SET title = NULL WHERE key = ? AND started < ?")
+        .bind(session)
+        .bind(before_ms)
+        .execute(&mut *conn)
+        .await?;
+    let learned = "UPDATE skill_evolutions SET reply = ?3, note = ?3
+                   WHERE at < ?2 AND session = (SELECT id FROM sessions WHERE key = ?1)";
+    sqlx::query(learned).bind(session).bind(before_ms).bind(GONE).execute(conn).await?;
+    Ok(changed)
+}
+
+/// These rows' bodies, each to stand by itself. To be asked before what they stand on is changed.
+async fn rebuilt(conn: &mut SqliteConnection, rows: Vec<i64>) -> sqlx::Result<Vec<(i64, body::Encoded)>> {
+    let mut own = Vec::new();
+    for row in rows {
+        if let Some(bytes) = read::body_of(conn, row).await? {
+            own.push((row, body::encode(&bytes, None, 1)));
+        }
+    }
+    Ok(own)
+}
+
+async fn stand_alone(conn: &mut SqliteConnection, own: Vec<(i64, body::Encoded)>) -> sqlx::Result<()> {
+    for (turn, body) in own {
+        let update = sqlx::query(
+            "UPDATE turns SET body = ?2, body_codec = ?3, body_base = NULL, body_depth = 0, body_prefix = 0,
+                 body_suffix = 0 WHERE id = ?1",
+        );
+        update.bind(turn).bind(body.middle).bind(i32::from(body.compressed)).execute(&mut *conn).await?;
+    }
+    Ok(())
 }
 
 /// The turns of a scope.

@@ -325,16 +325,25 @@ async fn what_was_deleted_is_in_no_file_while_the_store_runs() {
 }
 
 #[tokio::test]
-async fn old_ended_sessions_go_and_open_ones_stay() {
+async fn sessions_over_their_time_go_a_few_at_a_time() {
     let home = Home::new();
     let store = home.open().await;
-    for (name, at) in [("old", 10), ("old-open", 10), ("new", 100)] {
+    for (name, at) in [("old", 10), ("older", 5), ("old-open", 10), ("private", 10), ("new", 100)] {
         home.append(&store, turn(name, 1, at), b"{}").await;
     }
     store.end_session("old", EndReason::Idle, 20).await.expect("ends");
     store.end_session("new", EndReason::Idle, 120).await.expect("ends");
-    assert_eq!(store.delete_sessions_before(50).await.expect("deletes"), ["old"]);
-    assert_eq!(store.sessions(&SessionFilter::default()).await.expect("reads").len(), 2);
+    // That nothing may be learned of a session holds as long as it may go on.
+    store.set_private("private", true, 10).await.expect("marks");
+    let due = store.sessions_overdue(50).await.expect("counts");
+    assert_eq!((due.sessions, due.turns), (3, 3));
+    assert_eq!(store.delete_sessions_before(50, 2).await.expect("deletes").sessions, 2);
+    assert_eq!(store.delete_sessions_before(50, 2).await.expect("deletes").sessions, 1);
+    assert!(store.delete_sessions_before(50, 2).await.expect("deletes").is_nothing());
+    let left = store.sessions(&SessionFilter::default()).await.expect("reads");
+    let mut left: Vec<&str> = left.iter().map(|s| s.id.as_str()).collect();
+    left.sort_unstable();
+    assert_eq!(left, ["new", "private"]);
 }
 
 #[tokio::test]
