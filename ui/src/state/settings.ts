@@ -2,12 +2,14 @@
 import type { Schemas } from "../backend";
 
 export type Setting = Schemas["Setting"];
-export const SECTIONS = ["general", "provider", "proxy", "skills", "memory", "training", "schedule", "window", "logs", "diagnostics"] as const;
+export const SECTIONS = ["general", "provider", "models", "proxy", "skills", "memory", "training", "schedule", "window", "logs", "diagnostics"] as const;
 export type Section = (typeof SECTIONS)[number];
 
 const HOMES: Readonly<Record<string, Section>> = {
   llm: "provider",
   openrouter: "provider",
+  builtin: "models",
+  embedding: "models",
   proxy: "proxy",
   control: "proxy",
   skills: "skills",
