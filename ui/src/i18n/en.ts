@@ -425,6 +425,7 @@ export const en = {
   look_again: "Look again",
   provider_network: "Over the network",
   provider_network_note: "needs a key or a login",
+  provider_another: "Another address",
   provider_custom: "Any other OpenAI- or Anthropic-compatible address",
   provider_address: "Address",
   provider_dialect: "Dialect",

@@ -420,6 +420,7 @@ export const ja: Translation<typeof en> = {
   look_again: "もう一度探す",
   provider_network: "ネットワーク経由",
   provider_network_note: "キーかログインが必要",
+  provider_another: "ほかのアドレス",
   provider_custom: "ほかの OpenAI または Anthropic 互換のアドレス",
   provider_address: "アドレス",
   provider_dialect: "方言",

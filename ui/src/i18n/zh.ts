@@ -420,6 +420,7 @@ export const zh: Translation<typeof en> = {
   look_again: "再找一次",
   provider_network: "通过网络",
   provider_network_note: "需要密钥或登录",
+  provider_another: "其他地址",
   provider_custom: "其他与 OpenAI 或 Anthropic 兼容的地址",
   provider_address: "地址",
   provider_dialect: "方言",
