@@ -18,8 +18,8 @@ const BOAT: [f64; 8] = [0.9, 0.5, 0.25, -0.75, 0.6, -0.3, 0.45, -0.9];
 
 /// A model to which boats are one thing, and each other text one of some others.
 fn vector(text: &str) -> Vec<f64> {
-    let mut numbers = vec![0.0; 64];
-    let own = 8 + text.bytes().fold(7usize, |sum, b| sum * 31 % 1009 + usize::from(b)) % 56;
+    let mut numbers = vec![0.0; 1024];
+    let own = 8 + text.bytes().fold(7usize, |sum, b| sum * 31 % 10_007 + usize::from(b)) % 1016;
     numbers[own] = 0.4;
     if ["boat", "船"].iter().any(|word| text.contains(word)) {
         numbers[..BOAT.len()].copy_from_slice(&BOAT);
@@ -107,7 +107,7 @@ async fn what_was_said_in_another_language_is_found_and_the_trace_says_why() {
 async fn a_model_that_hangs_costs_no_more_than_a_turn_may_wait_and_words_count() {
     let provider = Provider::start().await;
     provider.script(|seen| {
-        let question = seen.head.target.ends_with("/embeddings") && seen.text().contains("Where");
+        let question = seen.head.target.ends_with("/embeddings") && seen.text().contains("our boat lie?");
         if question {
             return Some(Stream::begin().hang());
         }

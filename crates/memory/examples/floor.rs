@@ -1,4 +1,4 @@
-//! Where the floor of memory by meaning lies (`Weights::stands`): how many questions find their memory, and how many messages
+//! Where the floor of memory by meaning lies (`Weights::stands`, 1 is the bar): how many questions find their memory, and how many messages
 //! that nothing answers find nothing, for one floor after another. `cargo run -p metaclaw-memory --example floor -- MODEL`,
 //! with the folder of an embedding model. The questions are those of `tests/memory/languages.tsv`, where the three languages
 //! tell of the same things line by line; the messages are those of `nothing.tsv` that are marked `tune`.
@@ -55,8 +55,8 @@ async fn main() -> Result<(), Problem> {
         nothing.push(meant(&model, text).await?);
     }
     println!("floor   found of {}   quiet of {}", questions.len(), nothing.len());
-    for tenths in 15..60 {
-        let floor = tenths as f32 / 10.0;
+    for step in 10..40 {
+        let floor = step as f32 / 20.0;
         let weights = Weights { stands: [floor; 2], ..Weights::default() };
         let memory = memory.with_settings(Settings { weights, words: false, ..Settings::default() });
         let ask = |scope, meant| {
@@ -71,7 +71,7 @@ async fn main() -> Result<(), Problem> {
         for meant in &nothing {
             quiet += usize::from(ask("user:all", meant).await?.is_empty());
         }
-        println!("{floor:5.1}   {found:12}   {quiet:12}");
+        println!("{floor:5.2}   {found:12}   {quiet:12}");
     }
     store.close().await?;
     Ok(())

@@ -2,6 +2,7 @@
 //! history, and recalled as dated, quoted background data. Nothing here changes what was said, and reading changes nothing.
 
 mod absorb;
+mod common;
 mod echo;
 mod error;
 mod export;

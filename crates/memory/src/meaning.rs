@@ -1,22 +1,20 @@
 //! Memory by meaning: vectors of windows and facts, made in the background and kept in the database; beside it a glance at
 //! each ([`embed::Coarse`]), and as long as they are few the vectors themselves, so that a question asks no database.
-//!
-//! A model's cosines of unlike things are near those of like things, nearer in one language than across two, and near in
-//! another place for every question. So what the vectors of a language have in common is taken from them, and a question is
-//! measured by commonplaces, sentences that answer nothing: what counts is how far a memory stands out from them.
+//! What counts is how far a memory stands out among those of its scope: 1 where it reaches the bar ([`crate::common`]).
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use embed::{Coarse, Embedder, Frame, Glance, Side, Vector, dot};
+use embed::{Coarse, Embedder, Frame, Glance, Side, Vector};
 use store::{MemoryMeaning, WindowVector};
 
+use crate::common::{self, Common, Question, Usual};
 use crate::{Error, Memory, Result};
 
 /// Vectors that are kept whole beside the database; of more, none are.
 const MOST: usize = 8192;
 /// Vectors read from the database at once.
-const PAGE: u32 = 1024;
+const PAGE: u32 = 512;
 /// Vectors of an earlier model that are looked through at once.
 const SWEEP: u32 = 2048;
 /// Vectors that lie together.
@@ -25,54 +23,6 @@ const BLOCK: usize = 4096;
 const LOOKED: usize = 256;
 /// Longest text that is turned into a vector, in bytes.
 const LONGEST: usize = 2000;
-
-/// Sentences that answer nothing, a language a block.
-fn commonplaces() -> Vec<Vec<&'static str>> {
-    let blocks = include_str!("commonplace.txt").split("\n\n");
-    let lines = |block: &'static str| block.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>();
-    blocks.map(lines).filter(|lines| !lines.is_empty()).collect()
-}
-
-/// What vectors have in common, by language.
-#[derive(Debug, Clone)]
-struct Common {
-    centres: Vec<Vec<f32>>,
-    /// What is left of the commonplaces themselves.
-    rest: Vec<Vector>,
-}
-
-impl Common {
-    fn new(vectors: &[Vector]) -> Self {
-        let mut left = vectors;
-        let mut common = Self { centres: Vec::new(), rest: Vec::new() };
-        for block in commonplaces() {
-            let (of, after) = left.split_at(block.len().min(left.len()));
-            left = after;
-            let width = of.first().map_or(0, |vector| vector.numbers().len());
-            let mut centre = vec![0.0; width];
-            for vector in of {
-                centre.iter_mut().zip(vector.numbers()).for_each(|(sum, x)| *sum += x / of.len() as f32);
-            }
-            common.centres.push(centre);
-        }
-        common.rest = vectors.iter().map(|vector| common.leave(vector)).collect();
-        common
-    }
-
-    fn width(&self) -> usize {
-        self.centres.first().map_or(0, Vec::len)
-    }
-
-    /// A vector without what those of its language have in common: the language whose centre is nearest.
-    fn leave(&self, vector: &Vector) -> Vector {
-        let apart =
-            |centre: &&Vec<f32>| -> f32 { centre.iter().zip(vector.numbers()).map(|(c, x)| (x - c) * (x - c)).sum() };
-        let Some(centre) = self.centres.iter().min_by(|a, b| apart(a).total_cmp(&apart(b))) else {
-            return vector.clone();
-        };
-        Vector::of(vector.numbers().iter().zip(centre).map(|(x, c)| x - c).collect())
-    }
-}
 
 /// What a question means.
 #[derive(Debug, Clone)]
@@ -98,6 +48,7 @@ pub struct Progress {
 #[derive(Debug, Default)]
 struct Shelf {
     blocks: Vec<Block>,
+    usual: Usual,
 }
 
 #[derive(Debug, Default)]
@@ -113,7 +64,7 @@ struct Block {
 struct Known {
     of: MemoryMeaning,
     frame: Frame,
-    common: Common,
+    common: Arc<Common>,
     /// The store's count of deletions when reading began.
     deletions: u64,
     /// Stretches of window numbers that are still to be read, both ends left out.
@@ -142,31 +93,10 @@ pub(crate) struct Near {
     pub(crate) stands: HashMap<i64, f32>,
 }
 
-/// Mean and deviation of the commonplaces' cosines.
-#[derive(Debug, Clone, Copy)]
-struct Level {
-    mean: f32,
-    spread: f32,
-}
-
-impl Level {
-    fn of(question: &Vector, common: &[Vector]) -> Self {
-        let count = common.len().max(1) as f32;
-        let cosines: Vec<f32> = common.iter().map(|vector| dot(question, vector)).collect();
-        let mean = cosines.iter().sum::<f32>() / count;
-        let spread = (cosines.iter().map(|x| (x - mean) * (x - mean)).sum::<f32>() / count).sqrt();
-        Self { mean, spread: spread.max(1e-4) }
-    }
-
-    fn stands(self, cosine: f32) -> f32 {
-        (cosine - self.mean) / self.spread
-    }
-}
-
 /// What the database is asked for after a glance.
 struct Glanced {
     made: i64,
-    level: Level,
+    bar: f32,
     /// Known already.
     near: Vec<(i64, f32)>,
     /// To be looked at whole.
@@ -178,7 +108,7 @@ impl Known {
         let mut known = Self {
             of,
             frame: Frame::new(common.width()),
-            common,
+            common: Arc::new(common),
             deletions,
             unread: Vec::new(),
             swept: 0,
@@ -199,7 +129,10 @@ impl Known {
         self.unread = vec![(self.of.low - 1, self.of.high + 1)];
     }
 
-    fn add(&mut self, new: &[WindowVector]) {
+    fn add(&mut self, new: &[WindowVector], usual: &HashMap<i64, Usual>) {
+        for (scope, usual) in usual {
+            self.shelves.entry(*scope).or_default().usual.add(usual);
+        }
         if self.whole && self.count + new.len() > MOST {
             self.whole = false;
             self.shelves.values_mut().flat_map(|shelf| &mut shelf.blocks).for_each(|block| block.whole = Vec::new());
@@ -224,9 +157,9 @@ impl Known {
 
     /// What may be near in one scope.
     fn glance(&self, scope: i64, question: &Vector, named: &[i64]) -> Option<Glanced> {
-        let level = Level::of(question, &self.common.rest);
-        let mut glanced = Glanced { made: self.of.made, level, near: Vec::new(), look: Vec::new() };
+        let mut glanced = Glanced { made: self.of.made, bar: 1.0, near: Vec::new(), look: Vec::new() };
         let Some(shelf) = self.shelves.get(&scope) else { return Some(glanced) };
+        glanced.bar = self.common.bar(&shelf.usual);
         if self.whole {
             let stride = 4 + self.frame.width();
             for block in &shelf.blocks {
@@ -309,7 +242,7 @@ impl Meanings {
 /// What one round has to do.
 enum Round {
     Meet,
-    Read { of: MemoryMeaning, after: i64, before: i64 },
+    Read { of: MemoryMeaning, common: Arc<Common>, after: i64, before: i64 },
     Sweep { of: MemoryMeaning, after: i64 },
     Make(MemoryMeaning),
 }
@@ -326,8 +259,13 @@ impl Memory {
                 let missing = self.store.memory_unmeant_count(&known.of).await?;
                 *self.meanings.write() = Some(Known { missing, ..known });
             }
-            Round::Read { of, after, before } => {
+            Round::Read { of, common, after, before } => {
                 let page = self.store.memory_vectors(of.made, after, before, PAGE).await?;
+                let mut by_scope: HashMap<i64, Vec<&WindowVector>> = HashMap::new();
+                for vector in &page {
+                    by_scope.entry(vector.scope).or_default().push(vector);
+                }
+                let usual = by_scope.iter().map(|(scope, vectors)| (*scope, common.usual(vectors))).collect();
                 let scopes = self.store.memory_scopes().await?;
                 self.meanings.change(of.made, |known| {
                     known.names = scopes.into_iter().map(|scope| (scope.id, scope.key)).collect();
@@ -339,7 +277,7 @@ impl Memory {
                     if let Some(last) = page.last().filter(|_| page.len() >= PAGE as usize) {
                         known.unread.push((last.window, before));
                     }
-                    known.add(&page);
+                    known.add(&page, &usual);
                 });
             }
             Round::Sweep { of, after } => {
@@ -368,7 +306,9 @@ impl Memory {
             known.begin(deletions);
         }
         match known.unread.last() {
-            Some((after, before)) => Round::Read { of: known.of.clone(), after: *after, before: *before },
+            Some((after, before)) => {
+                Round::Read { of: known.of.clone(), common: known.common.clone(), after: *after, before: *before }
+            }
             None if known.of.stale => Round::Sweep { of: known.of.clone(), after: known.swept },
             None => Round::Make(known.of.clone()),
         }
@@ -376,15 +316,14 @@ impl Memory {
 
     /// The model, with its vectors of commonplaces.
     async fn meet(&self, embedder: &dyn Embedder, name: String) -> Result<(MemoryMeaning, Common)> {
-        let texts: Vec<String> = commonplaces().concat().into_iter().map(str::to_owned).collect();
         if let Some(of) = self.store.memory_meaning().await?.filter(|of| of.model == name)
-            && let Some(common) = unpack(&of.common, &texts)
+            && let Some(common) = Common::unpacked(&of.common)
         {
-            return Ok((of, Common::new(&common)));
+            return Ok((of, common));
         }
-        let common = embedder.embed(Side::Passage, &texts).await?;
-        let of = self.store.memory_meant_by(&name, pack(&common, &texts)).await?;
-        Ok((of, Common::new(&common)))
+        let (common, packed) = Common::made(embedder).await?;
+        let of = self.store.memory_meant_by(&name, packed).await?;
+        Ok((of, common))
     }
 
     /// Makes some of the vectors that are missing; whether there may be more.
@@ -402,7 +341,7 @@ impl Memory {
         let vectors = each(embedder, &texts).await?;
         let packed = unmeant.iter().zip(vectors);
         let packed: Vec<(i64, Vec<u8>)> =
-            packed.filter_map(|(of, vector)| Some((of.window, common.leave(&vector?).packed()))).collect();
+            packed.filter_map(|(of, vector)| Some((of.window, common.passage(&vector?).packed()))).collect();
         let Some(now) = self.store.memory_mean(&of, packed, reach).await? else { return self.follow(&of).await };
         let (from, until) = if reach.1 > of.high { (of.high, reach.1 + 1) } else { (reach.0 - 1, of.low) };
         let done = unmeant.len() as u64;
@@ -449,16 +388,17 @@ impl Memory {
             // Something was deleted: what is at hand may be of it.
             let Some(known) = known.filter(|known| known.deletions == self.store.deletions()) else { return Ok(None) };
             let Some(scope) = known.names.get(scope) else { return Ok(None) };
-            let question = known.common.leave(&meant.vector);
-            let Some(glanced) = known.glance(*scope, &question, named) else { return Ok(None) };
+            let question = known.common.question(&meant.vector);
+            let Some(glanced) = known.glance(*scope, &question.vector, named) else { return Ok(None) };
             (glanced, question)
         };
+        let Question { vector, lean } = question;
         let mut near = glanced.near;
         if !glanced.look.is_empty() {
             let vectors = self.store.memory_vectors_of(glanced.made, &glanced.look).await?;
-            near.extend(vectors.iter().filter_map(|v| Some((v.window, question.near(&v.data)?))));
+            near.extend(vectors.iter().filter_map(|v| Some((v.window, vector.near(&v.data)?))));
         }
-        let mut near: Vec<(i64, f32)> = near.into_iter().map(|(id, cos)| (id, glanced.level.stands(cos))).collect();
+        let mut near: Vec<(i64, f32)> = near.into_iter().map(|(id, cos)| (id, (cos + lean) / glanced.bar)).collect();
         let named: HashSet<i64> = named.iter().copied().collect();
         if near.len() > limit {
             near.select_nth_unstable_by(limit, |a, b| b.1.total_cmp(&a.1));
@@ -478,8 +418,7 @@ async fn each(embedder: &dyn Embedder, texts: &[String]) -> Result<Vec<Option<Ve
         Ok(vectors) => return Ok(vectors.into_iter().map(Some).collect()),
         Err(error) => error,
     };
-    let known: Vec<String> = commonplaces().concat().into_iter().take(1).map(str::to_owned).collect();
-    if embedder.embed(Side::Passage, &known).await.is_err() {
+    if embedder.embed(Side::Passage, &[common::plain()]).await.is_err() {
         return Err(error.into());
     }
     let mut vectors = Vec::with_capacity(texts.len());
@@ -493,30 +432,4 @@ async fn each(embedder: &dyn Embedder, texts: &[String]) -> Result<Vec<Option<Ve
         );
     }
     Ok(vectors)
-}
-
-/// The vectors of commonplaces in one piece, behind a hash of the texts.
-fn pack(common: &[Vector], texts: &[String]) -> Vec<u8> {
-    let mut packed = texts_hash(texts).to_le_bytes().to_vec();
-    for data in common.iter().map(Vector::packed) {
-        packed.extend(u32::try_from(data.len()).unwrap_or_default().to_le_bytes());
-        packed.extend(data);
-    }
-    packed
-}
-
-/// What [`pack`] made of these texts.
-fn unpack(packed: &[u8], texts: &[String]) -> Option<Vec<Vector>> {
-    let (hash, mut rest) = packed.split_first_chunk::<8>()?;
-    let mut common = Vec::with_capacity(texts.len());
-    while let Some((length, after)) = rest.split_first_chunk::<4>() {
-        let (data, after) = after.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)?;
-        common.push(Vector::unpacked(data)?);
-        rest = after;
-    }
-    (u64::from_le_bytes(*hash) == texts_hash(texts) && common.len() == texts.len()).then_some(common)
-}
-
-fn texts_hash(texts: &[String]) -> u64 {
-    xxhash_rust::xxh3::xxh3_64(texts.join("\n").as_bytes())
 }

@@ -26,6 +26,8 @@ const SMALL: f32 = 1000.0;
 /// Nearest windows by meaning.
 const NEAREST: usize = 64;
 
+/// Words that reach the floor this many times are not few.
+const SURE: f32 = 3.0;
 /// Memories that are compared with the prompt.
 const LOOKS: usize = 40;
 /// Passages looked at for a question that asks for a time only, and the longest such question in bytes.
@@ -72,7 +74,9 @@ const TALKING_CJK: &str = "我们你咱和跟都一起聊谈说讨论讲了什�
 pub struct Weights {
     /// Share of the meaning where it is known; the words have the rest.
     pub meaning: f32,
-    /// How far something must stand out by meaning to count, and to count whole.
+    /// Share of the question's telling words that the best memory must have for words to count whole beside the meaning.
+    pub whole: f32,
+    /// How far something must stand out by meaning to count, and to count whole; 1 is the bar of its scope.
     pub level: [f32; 2],
     /// Share of its score a window gives to the one after it, and to the one before it.
     pub neighbours: [f32; 2],
@@ -88,6 +92,8 @@ pub struct Weights {
     pub floor: f32,
     /// How far the best memory must stand out by meaning if its words are not enough, and how far others then.
     pub stands: [f32; 2],
+    /// How far words that are few must stand out, where their meaning is known.
+    pub doubt: f32,
     /// Windows of the first search whose words are searched as well, and what they count.
     pub feedback: (usize, f32),
 }
@@ -96,16 +102,27 @@ impl Default for Weights {
     fn default() -> Self {
         Self {
             meaning: 0.3,
-            level: [1.0, 7.0],
-            neighbours: [0.2, 0.2],
-            near_neighbours: [0.5, 0.5],
+            whole: 0.7,
+            level: [0.5, 2.0],
+            neighbours: [0.1, 0.3],
+            near_neighbours: [0.5, 1.0],
             time: 0.3,
             fact: 1.1,
             age: 0.01,
             floor: 0.2,
-            stands: [2.7, 2.2],
+            stands: [1.0, 0.5],
+            doubt: 0.8,
             feedback: (5, 0.15),
         }
+    }
+}
+
+impl Weights {
+    /// Whether a memory answers the question, and not only shares something with it.
+    fn answers(&self, candidate: &Candidate) -> bool {
+        let &Candidate { covered, stands, .. } = candidate;
+        let doubtful = stands > f32::NEG_INFINITY && stands < self.doubt && covered < SURE * self.floor;
+        covered >= self.floor && !doubtful || stands >= self.stands[0]
     }
 }
 
@@ -440,13 +457,10 @@ impl Memory {
         let budget = if ask.budget_tokens == 0 { settings.max_tokens } else { ask.budget_tokens };
         // Heading and introduction are paid for, too.
         let mut left = budget.saturating_sub(settings.heading_tokens());
-        // Once something fits, less is enough for what stands beside it.
-        let best = found.iter().map(|c| c.covered).fold(0.0, f32::max);
-        let floor = settings.weights.floor;
-        let floor = if best < floor { floor } else { floor / 2.0 };
-        let best = found.iter().map(|c| c.stands).fold(f32::NEG_INFINITY, f32::max);
-        let [first_stands, others_stand] = settings.weights.stands;
-        let stands = if best < first_stands { first_stands } else { others_stand };
+        // Once something answers, less is enough for what stands beside it.
+        let answered = found.iter().any(|candidate| settings.weights.answers(candidate));
+        let floor = settings.weights.floor / 2.0;
+        let stands = settings.weights.stands[1];
         let mut chosen: Vec<Recalled> = Vec::new();
         let mut terms_of: Vec<HashSet<u32>> = Vec::new();
         // What is pinned leaves room for what is asked.
@@ -461,7 +475,7 @@ impl Memory {
             if is_pin && pins >= always {
                 continue;
             }
-            let fits = candidate.covered >= floor || candidate.stands >= stands;
+            let fits = is_pin || answered && (candidate.covered >= floor || candidate.stands >= stands);
             if candidate.score <= 0.0 || !ask.search && !fits {
                 continue;
             }

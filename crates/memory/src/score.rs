@@ -57,9 +57,16 @@ impl Memory {
         let by_words: HashMap<i64, f32> = scores.iter().copied().collect();
         let words = with_neighbours(&windows, &by_words, weights.neighbours);
         let stands = near.map(|near| &near.stands);
-        let fused = fuse(&words, &windows, near, weights, settings.words);
-        let total: f32 = asked.iter().zip(telling).map(|(a, idf)| a.share * idf).sum();
-        let candidates = windows.into_iter().zip(fused).map(|(window, score)| {
+        let total: f32 = asked.iter().zip(telling).map(|(a, idf)| a.share * idf).sum::<f32>().max(f32::EPSILON);
+        let has = |window: &Window, term: &Asked| window.terms.binary_search_by_key(&term.number, |(t, _)| *t).is_ok();
+        let covered = |window: &Arc<Window>| {
+            let of = asked.iter().zip(telling).filter(|(term, _)| has(window, term));
+            of.map(|(term, idf)| term.share * idf).sum::<f32>() / total
+        };
+        let covered: Vec<f32> = windows.iter().map(covered).collect();
+        let by = if settings.words { covered.iter().copied().fold(0.0, f32::max) } else { 0.0 };
+        let fused = fuse(&words, &windows, near, weights, by);
+        let candidates = windows.into_iter().zip(fused).zip(covered).map(|((window, score), covered)| {
             let fact = window.fact.and_then(|key| facts.get(&key).cloned());
             let stands = stands.and_then(|all| all.get(&window.id)).copied().unwrap_or(f32::NEG_INFINITY);
             let mut score = score;
@@ -74,20 +81,14 @@ impl Memory {
             }
             let months = (ask.now_ms - window.at_ms).max(0) as f32 / (30.0 * 86_400_000.0);
             score *= 1.0 - (weights.age * months).min(0.1);
-            let mut covered = 0.0;
-            let mut why: Vec<(f32, &str)> = Vec::new();
-            for (term, idf) in asked.iter().zip(telling) {
-                if window.terms.binary_search_by_key(&term.number, |(t, _)| *t).is_ok() {
-                    covered += term.share * idf;
-                    why.push((term.share * idf, &term.text));
-                }
-            }
+            let found = asked.iter().zip(telling).filter(|(term, _)| has(&window, term));
+            let mut why: Vec<(f32, &str)> = found.map(|(term, idf)| (term.share * idf, term.text.as_str())).collect();
             why.sort_by(|a, b| b.0.total_cmp(&a.0));
             let mut why: Vec<String> = why.into_iter().take(6).map(|(_, word)| word.to_owned()).collect();
             if stands >= weights.stands[1] {
                 why.push("by meaning".to_owned());
             }
-            let covered = if near.is_some() && !settings.words { 0.0 } else { covered / total.max(f32::EPSILON) };
+            let covered = if near.is_some() && !settings.words { 0.0 } else { covered };
             Candidate { window, fact, score, covered, stands, why }
         });
         Ok(candidates.collect())
@@ -111,7 +112,9 @@ impl Memory {
 
 /// What each has, with a share of what the passages before and after it in the same conversation have.
 fn with_neighbours(windows: &[Arc<Window>], own: &HashMap<i64, f32>, shares: [f32; 2]) -> Vec<f32> {
-    let sessions: HashMap<i64, &str> = windows.iter().map(|w| (w.id, w.session.as_str())).collect();
+    // A fact stands beside what was said when it was written down, not where it was said.
+    let said = windows.iter().filter(|window| window.fact.is_none());
+    let sessions: HashMap<i64, &str> = said.map(|w| (w.id, w.session.as_str())).collect();
     let share = |id: i64, neighbour: i64, session: &str, share: f32| {
         let same = sessions.get(&neighbour).is_some_and(|s| *s == session) && (id > 0) == (neighbour > 0);
         if same { share * own.get(&neighbour).copied().unwrap_or_default() } else { 0.0 }
@@ -120,21 +123,24 @@ fn with_neighbours(windows: &[Arc<Window>], own: &HashMap<i64, f32>, shares: [f3
         let id = window.id;
         // Numbers of unread windows fall.
         let step = id.signum();
-        own.get(&id).copied().unwrap_or_default()
-            + share(id, id - step, &window.session, shares[0])
-            + share(id, id + step, &window.session, shares[1])
+        let of = own.get(&id).copied().unwrap_or_default();
+        if window.fact.is_some() {
+            return of;
+        }
+        of + share(id, id - step, &window.session, shares[0]) + share(id, id + step, &window.session, shares[1])
     };
     windows.iter().map(with).collect()
 }
 
-/// Both signals as one: the words on the scale of their best, the meaning by how far it stands out.
-fn fuse(words: &[f32], windows: &[Arc<Window>], near: Option<&Near>, weights: &Weights, by_words: bool) -> Vec<f32> {
+/// Both signals as one: the words on the scale of their best, the meaning by how far it stands out. Words count little where
+/// the best of them has little of the question, as where it is in another language than its answer.
+fn fuse(words: &[f32], windows: &[Arc<Window>], near: Option<&Near>, weights: &Weights, covered: f32) -> Vec<f32> {
     let Some(near) = near else { return words.to_vec() };
-    let share = if by_words { weights.meaning } else { 1.0 };
     let top = words.iter().copied().fold(f32::EPSILON, f32::max);
+    let by_words = (1.0 - weights.meaning) * (covered / weights.whole).min(1.0).powi(2) / top;
     let [none, whole] = weights.level;
     let own: HashMap<i64, f32> =
         near.stands.iter().map(|(id, stands)| (*id, ((stands - none) / (whole - none)).max(0.0))).collect();
     let meaning = with_neighbours(windows, &own, weights.near_neighbours);
-    words.iter().zip(meaning).map(|(words, meaning)| (1.0 - share) * words / top + share * meaning).collect()
+    words.iter().zip(meaning).map(|(words, meaning)| by_words * words + weights.meaning * meaning).collect()
 }

@@ -27,7 +27,7 @@ section! {
         /// How memories are found: keyword by their words, embedding by meaning, hybrid by both, auto by both where the model
         /// named by embedding.model is on this machine, else by their words. With embedding.api_base, hybrid and embedding send
         /// what is remembered there, and auto does not.
-        retrieval_mode: MemoryRetrieval = MemoryRetrieval::Keyword, Choice { of: MemoryRetrieval::WORDS }, Live;
+        retrieval_mode: MemoryRetrieval = MemoryRetrieval::Auto, Choice { of: MemoryRetrieval::WORDS }, Live;
         /// At most so many memories per turn.
         max_injected_units: u32 = 6, int(0, 1_000), Live, also "memory.top_k";
         /// At most so many tokens of memories per turn.

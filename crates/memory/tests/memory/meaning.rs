@@ -19,7 +19,7 @@ struct Tiny {
     broken: bool,
 }
 
-const WIDTH: usize = 64;
+const WIDTH: usize = 1024;
 
 fn vector(text: &str) -> Vector {
     let mut numbers = vec![0.0; WIDTH];
@@ -30,8 +30,11 @@ fn vector(text: &str) -> Vector {
     if thing(&["bread", "loaf", "パン"]) {
         numbers[1] = 1.0;
     }
-    let own = 2 + text.bytes().fold(7usize, |sum, b| sum * 31 % 1009 + usize::from(b)) % (WIDTH - 2);
-    numbers[own] = 0.4;
+    // Two numbers of its own: one of them it may share with another text.
+    for (seed, times) in [(7usize, 31), (11, 37)] {
+        let own = text.bytes().fold(seed, |sum, b| sum * times % 10_007 + usize::from(b)) % (WIDTH - 2);
+        numbers[2 + own] = 0.3;
+    }
     Vector::of(numbers)
 }
 
