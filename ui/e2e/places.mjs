@@ -12,6 +12,7 @@ export async function seedAll(service, provider) {
   const places = {
     home: "#/home",
     conversations: "#/conversations/db?turn=1",
+    taken: "#/conversations/list0?turn=1",
     side: "#/conversations/db?turn=1&view=side",
     raw: "#/conversations/db?turn=1&view=raw",
     try: "#/conversations/try",

@@ -1,8 +1,9 @@
 // The window end to end in Chromium against the real service: every page, both themes, accessible; every flow a person
 // takes. `METACLAW_BIN` names the program (the debug build if absent); `npm run build` first.
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
+import path from "node:path";
 import { launch } from "./browser.mjs";
 import { startHub } from "./hub.mjs";
 import { startProvider } from "./provider.mjs";
@@ -105,10 +106,19 @@ try {
     await tab.getByRole("button", { name: "Cancel" }).click();
     await tab.getByRole("button", { name: "Fetch 639 MB" }).waitFor();
     assert.equal((await service.api("GET", "/models")).fetching?.running ?? false, false);
-    hub.letGo();
+    // The hub has another file by now: it is said, and nothing of it is kept.
+    hub.become({ oid: "0".repeat(64) });
     await tab.getByRole("button", { name: "Fetch 639 MB" }).click();
-    await tab.getByText("on this computer").first().waitFor({ timeout: 60_000 });
-    // What came is no real model: the live test says so instead of going on as if it were.
+    await tab.getByText(/has another Qwen3-0.6B-Q8_0.gguf by now/).waitFor();
+    await accessible(tab, "setup refused");
+    assert.deepEqual((await service.api("GET", "/models")).kept, []);
+    // A file under its name that is no model: the live test says so instead of going on as if it were.
+    await mkdir(path.join(service.home, "models"), { recursive: true });
+    await writeFile(path.join(service.home, "models/qwen3-0.6b.gguf"), "GGUF");
+    await tab.reload();
+    await tab.getByText("on this computer").first().waitFor();
+    await tab.getByLabel(/SmolLM2/).check();
+    await tab.getByLabel(/Qwen3 0.6B/).check();
     await tab.locator("fieldset .bad").waitFor({ timeout: 60_000 });
     await service.api("DELETE", "/models/qwen3-0.6b");
     await tab.evaluate(() => localStorage.clear());
@@ -330,7 +340,8 @@ try {
     await tab.keyboard.type("# Water\n\nFeel the soil first. Water deeply when the top finger’s width is dry, and let the rest drain off.\n");
     await tab.getByText("The file is valid.").waitFor();
     await tab.getByRole("button", { name: /^Save/ }).click();
-    await tab.getByRole("heading", { name: "water-the-plants" }).waitFor();
+    await tab.waitForURL(/skills\/water-the-plants/);
+    await tab.getByRole("button", { name: "Remove" }).waitFor();
     await tab.getByText("Feel the soil first.").first().waitFor();
     await tab.getByLabel("Query to test").fill("how often should I be watering my plants?");
     await tab.locator(".hits .good").first().waitFor();

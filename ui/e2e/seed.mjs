@@ -61,7 +61,7 @@ export async function seedLearning(service, key, { tries = 10 } = {}) {
   for (let n = 0; n < tries; n++) {
     const messages = [{ role: "user", content: "Make a zebra list that has zebra dates." }];
     messages.push({ role: "assistant", content: await say(service, key, `list${n}`, messages) });
-    const shown = (await service.api("GET", `/turns?session=list${n}`))[0].additions.some((one) => one.id === "zebra-dates");
+    const shown = (await until("a turn of the list", async () => (await service.api("GET", `/turns?session=list${n}`))[0])).additions.some((one) => one.id === "zebra-dates");
     await say(service, key, `list${n}`, [...messages, { role: "user", content: shown || n % 3 === 0 ? "Thanks, perfect." : "No, that's wrong. Write all zebra dates as year, month and day." }], "openclaw", DONE);
   }
   await service.api("PUT", "/config/skills.review", { value: true });

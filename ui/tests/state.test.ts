@@ -79,7 +79,7 @@ describe("turns of a session", () => {
 describe("settings", () => {
   const setting = (kind: object): Setting => ({ key: "k", value: "", default: "", doc: "", allowed: "", kind: { ...kind }, secret: false, state: "live", needs_restart: false });
   it("belong to the section of their first word", () => {
-    expect(["mode", "llm.api_key", "rl.model", "synergy.enabled", "unknown.key"].map(sectionOf)).toEqual(["general", "provider", "training", "memory", "general"]);
+    expect(["mode", "llm.api_key", "embedding.model", "rl.model", "synergy.enabled", "unknown.key"].map(sectionOf)).toEqual(["general", "provider", "models", "training", "memory", "general"]);
   });
   it("are checked while they are typed", () => {
     const whole = kindOf(setting({ type: "integer", min: 0, max: 10 }));

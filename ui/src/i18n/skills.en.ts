@@ -29,6 +29,7 @@ export const skillsEn = {
   effect_without: "Without it, as control",
   effect_verdict: "Verdict",
   verdict_open: "Open. It goes on until one of the proofs is done.",
+  verdict_soon: "Open. That would be proof enough, but it counts from {least} turns on, and there are {turns}.",
   verdict_helps: "Proven to help.",
   verdict_harms: "Proven to do harm.",
   verdict_no_use: "Too little to show for its tokens.",

@@ -32,6 +32,7 @@ export const skillsJa: Translation<typeof skillsEn> = {
   effect_without: "なし（対照）",
   effect_verdict: "判断",
   verdict_open: "未定。どちらかの証明がつくまで続けます。",
+  verdict_soon: "未定。証拠は足りていますが、数えるのは {least} ターンからで、今は {turns} ターンです。",
   verdict_helps: "役に立つと証明されました。",
   verdict_harms: "害があると証明されました。",
   verdict_no_use: "トークンのわりに効果が見えません。",

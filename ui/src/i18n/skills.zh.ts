@@ -32,6 +32,7 @@ export const skillsZh: Translation<typeof skillsEn> = {
   effect_without: "不带，作为对照",
   effect_verdict: "判断",
   verdict_open: "未定。直到其中一个证明完成。",
+  verdict_soon: "未定。证据已够，但满 {least} 轮才算数，现在有 {turns} 轮。",
   verdict_helps: "已证明有帮助。",
   verdict_harms: "已证明有害处。",
   verdict_no_use: "与耗费的 token 相比，用处太小。",

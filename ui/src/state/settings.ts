@@ -1,13 +1,16 @@
 // Settings as a form: which section a key belongs to, its value as text, and a first check before the service's own.
 import type { Schemas } from "../backend";
+import { t } from "../i18n/index.svelte";
 
 export type Setting = Schemas["Setting"];
-export const SECTIONS = ["general", "provider", "proxy", "skills", "memory", "training", "schedule", "window", "logs", "diagnostics"] as const;
+export const SECTIONS = ["general", "provider", "models", "proxy", "skills", "memory", "training", "schedule", "window", "logs", "diagnostics"] as const;
 export type Section = (typeof SECTIONS)[number];
 
 const HOMES: Readonly<Record<string, Section>> = {
   llm: "provider",
   openrouter: "provider",
+  builtin: "models",
+  embedding: "models",
   proxy: "proxy",
   control: "proxy",
   skills: "skills",
@@ -22,6 +25,9 @@ export function sectionOf(key: string): Section {
   const dot = key.indexOf(".");
   return dot < 0 ? "general" : (HOMES[key.slice(0, dot)] ?? "general");
 }
+
+/** A provider as people call it; the one that is only an address has no name of its own. */
+export const providerName = (one: { id: string; label: string }): string => (one.id === "custom" ? t("provider_another") : one.label);
 
 export type Kind =
   | { type: "bool" | "text" | "secret" | "provider" | "path" | "url" | "address" | "time" | "list" | "map" | "secret_map" }
