@@ -22,7 +22,7 @@ async fn what_says_the_same_or_the_opposite_is_settled_and_can_be_taken_back() {
         added["id"].as_str().expect("an id").to_owned()
     };
     add("The archive room has a blue door.").await;
-    let again = add("A blue door has the archive room.").await;
+    let again = add("Archive room has a blue door").await;
     until("the second gives way", || async {
         (product.json(&["memory", "show", &again]).await["status"] == "superseded").then_some(())
     })

@@ -18,6 +18,7 @@ const fact = (more: Partial<Fact>): Fact => ({
   kind: "semantic",
   status: "active",
   content: "I live in Lisbon.",
+  gave_way: null,
   quote: "I live in Lisbon.",
   speaker: "user",
   origin: "rule",

@@ -245,8 +245,11 @@ impl Reader {
             found.push((
                 "configure_openclaw",
                 "configure_openclaw",
-                "is the old form of claw_type: none".to_owned(),
-                Some("set claw_type: none instead".to_owned()),
+                match self.line_of("claw_type") {
+                    0 => "is the old form of claw_type: none".to_owned(),
+                    _ => "is the old form of claw_type: none; claw_type, which is there as well, counts".to_owned(),
+                },
+                Some("remove it, and set claw_type".to_owned()),
             ));
         }
         if config.proxy.session_idle_minutes == 0 {
@@ -266,7 +269,8 @@ impl Reader {
                 None,
             ));
         }
-        if !config.configure_openclaw {
+        // Who has written the new form means it.
+        if !config.configure_openclaw && self.line_of("claw_type") == 0 {
             self.loaded.config.claw_type = crate::ClawType::None;
         }
         for (source, key, message, suggestion) in found {

@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use metaclaw_config::{
-    Config, ConfigError, Effect, Kind, Loaded, LocalSecrets, Mode, Reference, Secrets, TimeOfDay, Warning, keys,
-    load_with, parse,
+    ClawType, Config, ConfigError, Effect, Kind, Loaded, LocalSecrets, Mode, Reference, Secrets, TimeOfDay, Warning,
+    keys, load_with, parse,
 };
 use rstest::rstest;
 
@@ -423,4 +423,13 @@ fn a_model_without_another_name_is_not_sent_as_an_empty_one() {
 fn a_list_in_quotes_is_a_list() {
     let text = "skills:\n  disabled: \"[a-b, c]\"\n";
     assert_eq!(read(text).config.skills.disabled, ["a-b", "c"]);
+}
+
+#[test]
+fn the_old_form_of_claw_type_counts_only_where_the_new_one_is_not_written() {
+    let claw = |text: &str| parse(text, Path::new("config.yaml")).expect("reads");
+    assert_eq!(claw("configure_openclaw: false\n").config.claw_type, ClawType::None);
+    let both = claw("configure_openclaw: off\nclaw_type: openclaw\n");
+    assert_eq!(both.config.claw_type, ClawType::OpenClaw);
+    assert!(both.warnings.iter().any(|warning| warning.message.contains("claw_type, which is there as well, counts")));
 }

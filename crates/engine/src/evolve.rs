@@ -196,11 +196,14 @@ pub(crate) async fn look_through(
     };
     let (question, _) = lesson.prompt();
     let ask = async |question: String| {
-        let asked = dialect::estimate_tokens(&question);
+        // What was asked is spent, whatever comes of it.
+        let spend = async |text: &str| {
+            let written = workshop.store().spend(Spent::Learn, u64::from(dialect::estimate_tokens(text)), now_ms).await;
+            written.map_err(|error| Failed::Here(error.to_string()))
+        };
+        spend(&question).await?;
         let answer = ask(question).await.map_err(Failed::There)?;
-        let tokens = u64::from(asked) + u64::from(dialect::estimate_tokens(&answer));
-        let written = workshop.store().spend(Spent::Learn, tokens, now_ms).await;
-        written.map_err(|error| Failed::Here(error.to_string()))?;
+        spend(&answer).await?;
         Ok(answer)
     };
     let mut answer = ask(question.clone()).await?;

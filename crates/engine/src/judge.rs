@@ -432,11 +432,16 @@ impl Asking<'_> {
             return Ok(None);
         };
         self.lease = held;
-        let tokens = dialect::estimate_tokens(&question);
+        // What was asked is spent, whatever comes of it.
+        self.spend(&question, now_ms).await?;
         let answer = (self.tools.judge)(question, wanted).await.map_err(Failed::There)?;
-        let tokens = u64::from(tokens) + u64::from(dialect::estimate_tokens(&answer));
-        self.spent += tokens;
-        self.workshop.store().spend(Spent::Compare, tokens, now_ms).await.map_err(|error| here(&error))?;
+        self.spend(&answer, now_ms).await?;
         Ok(Some(answer))
+    }
+
+    async fn spend(&mut self, text: &str, now_ms: i64) -> Result<(), Failed> {
+        let tokens = u64::from(dialect::estimate_tokens(text));
+        self.spent += tokens;
+        self.workshop.store().spend(Spent::Compare, tokens, now_ms).await.map_err(|error| here(&error))
     }
 }

@@ -18,13 +18,16 @@ use crate::provider::Wanted;
 
 /// Turns that are looked at in one round.
 const TURNS: u32 = 64;
-/// How long a turn waits for a judge that cannot be asked.
+/// Questions in a row that are refused before it counts as one that cannot be asked.
+const REFUSED: u32 = 3;
+/// How long turns wait for a judge that cannot be asked.
 const WAIT: Duration = Duration::from_secs(60 * 60);
 
 /// Has turns scored that wait for it, until the service ends.
 pub(crate) async fn work(tools: Tools) {
     let (ending, evolution) = (tools.ending.clone(), Arc::clone(&tools.evolution));
-    let mut scorer = Scorer { tools, failing: false, habits: Habits::default(), rest_until: None };
+    let mut scorer =
+        Scorer { tools, failing: false, habits: Habits::default(), rest_until: None, down_since: None, refused: 0 };
     loop {
         tokio::select! {
             biased;
@@ -46,6 +49,10 @@ struct Scorer {
     /// The settings of the last round.
     habits: Habits,
     rest_until: Option<Instant>,
+    /// Since when it cannot be asked.
+    down_since: Option<Instant>,
+    /// Questions in a row that it refused.
+    refused: u32,
 }
 
 /// What a judge has to say of a turn.
@@ -96,6 +103,7 @@ impl Scorer {
                 let score = match &said {
                     Said::Score(score) => {
                         asked = true;
+                        self.down_since = None;
                         *score
                     }
                     Said::Spent(_) => {
@@ -104,16 +112,15 @@ impl Scorer {
                     }
                     Said::Later(_) => {
                         halted = Some(said);
-                        let age_ms = self.tools.clock.now_ms().saturating_sub(turn.finished_ms);
-                        if u128::try_from(age_ms).unwrap_or_default() < WAIT.as_millis() {
+                        if self.down_since.get_or_insert_with(Instant::now).elapsed() < WAIT {
                             waiting = true;
                             continue;
                         }
                         None
                     }
                 };
-                if evolution.judge.habits().asked != habits.asked {
-                    // Another judge is to be asked.
+                if *evolution.judge.habits() != habits {
+                    // It is asked otherwise now.
                     evolution.judge.score.notify_one();
                     return Ok(());
                 }
@@ -140,7 +147,7 @@ impl Scorer {
         }
     }
 
-    async fn ask(&self, workshop: &Workshop, turn: &Answered, habits: &Habits) -> Result<Said, Failed> {
+    async fn ask(&mut self, workshop: &Workshop, turn: &Answered, habits: &Habits) -> Result<Said, Failed> {
         let question = turn.prompt();
         let tokens = u64::from(dialect::estimate_tokens(&question));
         let mut votes = Votes::default();
@@ -161,13 +168,22 @@ impl Scorer {
                     habits.score_tokens
                 )));
             }
+            let spend = async |tokens: u64| {
+                workshop.store().spend(Spent::Score, tokens, now_ms).await.map_err(|error| here(&error))
+            };
+            // What was asked is spent, whatever comes of it.
+            spend(tokens).await?;
             let answer = match (self.tools.judge)(question.clone(), Wanted::Vote).await {
                 Ok(answer) => answer,
-                Err(no) if no.for_good => return Ok(Said::Score(votes.score())),
-                Err(no) => return Ok(Said::Later(sentence(&no.said))),
+                Err(no) => {
+                    // One question may be too much for it; several in a row are not the questions' fault.
+                    self.refused += 1;
+                    let again = !no.for_good || self.refused >= REFUSED;
+                    return Ok(if again { Said::Later(sentence(&no.said)) } else { Said::Score(votes.score()) });
+                }
             };
-            let tokens = tokens + u64::from(dialect::estimate_tokens(&answer));
-            workshop.store().spend(Spent::Score, tokens, now_ms).await.map_err(|error| here(&error))?;
+            self.refused = 0;
+            spend(u64::from(dialect::estimate_tokens(&answer))).await?;
             if let Some(vote) = vote(&answer) {
                 votes.count(vote);
             }

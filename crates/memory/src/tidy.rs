@@ -112,6 +112,10 @@ fn is_settled(fact: &Fact) -> bool {
 /// What a fact says, to be compared.
 struct Said {
     words: BTreeSet<u32>,
+    /// As it was said, but for articles and punctuation.
+    whole: Vec<String>,
+    /// The same without what turns its sense round, and without the endings that go with that.
+    without_negation: Vec<String>,
     numbers: Vec<String>,
     negative: bool,
     slot: Option<(String, String)>,
@@ -130,8 +134,27 @@ impl Said {
         numbers.sort();
         let negation: HashSet<u32> = NEGATIONS.iter().flat_map(|word| terms::asked(word)).map(|t| t.number).collect();
         let words = terms::asked(&fact.content).iter().map(|t| t.number).filter(|n| !negation.contains(n)).collect();
-        Self { words, numbers, negative: negates(&fact.content), slot }
+        let bare = |word: &&str| !ARTICLES.contains(word) && !word.is_empty();
+        let whole: Vec<String> =
+            folded.split_whitespace().map(|w| w.trim_matches(aside)).filter(bare).map(str::to_owned).collect();
+        let turning = |word: &&String| !NEGATIONS.contains(&word.as_str());
+        let without_negation = whole.iter().filter(turning).map(|word| bare_of(word)).collect();
+        Self { words, whole, without_negation, numbers, negative: negates(&fact.content), slot }
     }
+}
+
+/// Words that say nothing of what is meant.
+const ARTICLES: [&str; 3] = ["a", "an", "the"];
+
+/// A word without an ending or a character that comes and goes with a negation.
+fn bare_of(word: &str) -> String {
+    let word = word.replace(['不', '没', '別', '别'], "");
+    if word.len() > 3 { word.trim_end_matches('s').to_owned() } else { word }
+}
+
+/// Punctuation around a word.
+fn aside(c: char) -> bool {
+    !c.is_alphanumeric()
 }
 
 /// Words that turn a sense round; without them opposites are the same.
@@ -150,12 +173,13 @@ fn verdict(newer: &Fact, older: &Fact) -> Option<Merge> {
     let (late, early) = if newer.valid_from_ms >= older.valid_from_ms { (newer, older) } else { (older, newer) };
     let gives_way = |fact: &Fact, by: &Fact, why| (!fact.pinned).then_some(Merge { closed: fact.key, by: by.key, why });
     let same_words = !new.words.is_empty() && new.words == old.words && new.numbers == old.numbers;
-    if same_words && new.negative == old.negative {
+    // Two words that a search passes over, or their order, may be all that tells two facts apart: on and off, before and after.
+    if same_words && new.whole == old.whole && newer.expires_ms == older.expires_ms {
         // The same again changes nothing, unless the one that was there is worth less.
         let (stays, goes) = if rank(newer) > rank(older) { (newer, older) } else { (older, newer) };
         return gives_way(goes, stays, "same");
     }
-    if same_words {
+    if same_words && new.negative != old.negative && new.without_negation == old.without_negation {
         return gives_way(early, late, "opposite");
     }
     match (new.slot, old.slot) {

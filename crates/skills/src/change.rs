@@ -501,7 +501,8 @@ fn copy_folder(from: &Path, to: &Path, depth: usize, left: &mut Allowance) -> Re
             ));
         }
         // On a disk that tells them apart, one of them would be read and the other installed.
-        if depth == 0 && name == "skill.md" && from.join("SKILL.md").symlink_metadata().is_ok() {
+        let beside = || fs::read_dir(from).is_ok_and(|all| all.flatten().any(|one| one.file_name() == "SKILL.md"));
+        if depth == 0 && name == "skill.md" && beside() {
             return Err(refused(&path, "there is a SKILL.md beside it; keep one of the two".into()));
         }
         left.files -= 1;

@@ -9,6 +9,12 @@ CREATE TABLE memory_tidied (fact INTEGER NOT NULL) STRICT;
 
 INSERT INTO memory_tidied VALUES (0);
 
+-- Numbers of deleted facts may be given again.
+CREATE TRIGGER memory_tidied_stays AFTER DELETE ON memory_facts BEGIN
+    UPDATE memory_tidied SET fact = ifnull((SELECT max(key) FROM memory_facts), 0)
+    WHERE fact > ifnull((SELECT max(key) FROM memory_facts), 0);
+END;
+
 -- A fact that was closed because another one says the same, or the opposite later. None of the words.
 CREATE TABLE memory_merges (
     id      INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -17,8 +17,6 @@ const PASSED: u32 = 64;
 pub struct Unscored {
     /// Its first row in the journal.
     pub turn: TurnId,
-    /// When it was answered, ms since 1970.
-    pub finished_ms: i64,
     /// What the judge is to be asked.
     pub question: Answered,
 }
@@ -34,7 +32,7 @@ impl Workshop {
             if let Some(mut question) = self.question(&turn).await? {
                 let rows = self.store.skill_turn_rows(&turn.session, turn.turn_no, turn.turn_no).await?;
                 question.tools = self.tools(&rows).await?;
-                waiting.push(Unscored { turn: turn.turn, finished_ms: turn.finished_ms, question });
+                waiting.push(Unscored { turn: turn.turn, question });
             }
         }
         Ok(waiting)

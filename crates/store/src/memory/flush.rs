@@ -51,13 +51,14 @@ impl Store {
         rows.and_then(|rows| rows.iter().map(of).collect()).map_err(|e| self.shared.sqlx(&e))
     }
 
-    /// Everything that was said in a session, with its scopes, oldest first.
+    /// Everything that was said in a session, with its scopes, oldest first; nothing of a private one.
     pub async fn memory_said(&self, session: &str) -> Result<Vec<(String, Window)>> {
         let rows = sqlx::query(
             "SELECT w.id, w.fact, w.session, w.turn, w.turn_no, w.part, w.speaker, w.at, w.quarantined, w.text, w.terms,
                     NULL AS outdated, s.id AS scope_id
              FROM memory_windows w JOIN memory_scopes s ON s.key = w.scope
-             WHERE w.session = ? AND w.fact IS NULL ORDER BY w.id",
+             WHERE w.session = ? AND w.fact IS NULL
+               AND NOT EXISTS (SELECT 1 FROM sessions p WHERE p.id = w.session AND p.private = 1) ORDER BY w.id",
         );
         let rows = rows.bind(session).fetch_all(&self.shared.readers).await;
         let of = |row: &sqlx::sqlite::SqliteRow| Ok((row.try_get("scope_id")?, window(row)?));

@@ -81,6 +81,12 @@ impl Store {
                     if noted.execute(&mut *conn).await?.rows_affected() == 0 {
                         continue;
                     }
+                    if merge.why == "same" {
+                        // It was said again, so it is not older than that.
+                        let again = "UPDATE memory_facts AS b SET updated = max(b.updated, c.recorded)
+                                     FROM memory_facts c WHERE c.key = ?1 AND b.key = ?2";
+                        sqlx::query(again).bind(merge.closed).bind(merge.by).execute(&mut *conn).await?;
+                    }
                     sqlx::query(
                         "UPDATE memory_facts AS c SET status = 'superseded', superseded_by = b.id,
                              valid_to = max(c.valid_from, b.valid_from), updated = max(c.updated, b.recorded)

@@ -62,8 +62,6 @@ pub struct PendingTurn {
     pub session: String,
     /// User turn within the session.
     pub turn_no: u32,
-    /// When its last request was answered, ms since 1970.
-    pub finished_ms: i64,
     /// The judge's score, 0–1.
     pub judge: Option<f64>,
 }
@@ -75,7 +73,7 @@ pub enum Pending {
     All,
     /// Those that wait for no judge: no skill is measured by them, or the judge has said what it has to say.
     Ready,
-    /// Those that a skill is measured by and that the judge has not been asked about.
+    /// Those that a skill is measured by and that the judge has not been asked about; none of private sessions.
     Unscored,
 }
 
@@ -234,14 +232,13 @@ impl Store {
             Pending::Unscored => Some(true),
         };
         let rows = sqlx::query(
-            "SELECT turn, session, turn_no, judge,
-                    (SELECT max(finished) FROM turns r WHERE r.kind = 'main' AND r.turn_no = t.turn_no
-                       AND r.session = (SELECT key FROM sessions WHERE id = t.session)) AS finished
+            "SELECT turn, session, turn_no, judge
              FROM skill_turns t WHERE settled IS NULL AND (
                  EXISTS (SELECT 1 FROM skill_turns n WHERE n.session = t.session AND n.turn_no > t.turn_no)
                  OR EXISTS (SELECT 1 FROM sessions s WHERE s.id = t.session AND s.ended IS NOT NULL))
-               AND (?1 IS NULL OR ?1 = (scored = 0 AND EXISTS (
-                 SELECT 1 FROM skill_exposures e WHERE e.turn = t.turn AND e.share > 0 AND e.share < 1)))
+               AND (?1 IS NULL OR ?1 = (scored = 0
+                 AND EXISTS (SELECT 1 FROM sessions s WHERE s.id = t.session AND s.private = 0)
+                 AND EXISTS (SELECT 1 FROM skill_exposures e WHERE e.turn = t.turn AND e.share > 0 AND e.share < 1)))
              ORDER BY turn LIMIT ?2",
         );
         let rows = rows.bind(unscored).bind(limit).fetch_all(&self.shared.readers).await;
@@ -250,7 +247,6 @@ impl Store {
                 turn: TurnId(row.try_get("turn")?),
                 session: row.try_get("session")?,
                 turn_no: row.try_get("turn_no")?,
-                finished_ms: row.try_get::<Option<i64>, _>("finished")?.unwrap_or_default(),
                 judge: row.try_get("judge")?,
             })
         };

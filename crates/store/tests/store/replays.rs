@@ -112,7 +112,6 @@ async fn turns_that_a_skill_is_measured_by_wait_for_a_judges_word_and_keep_it() 
     assert_eq!(of(Pending::All).await, [(drawn, None), (other, None)]);
     assert_eq!(of(Pending::Ready).await, [(other, None)]);
     assert_eq!(of(Pending::Unscored).await, [(drawn, None)]);
-    assert!(store.skill_pending(Pending::Unscored, 10).await.expect("reads")[0].finished_ms > 0);
 
     assert!(store.skill_score(drawn, Some(0.75)).await.expect("writes"));
     assert!(!store.skill_score(drawn, Some(0.0)).await.expect("writes"), "said once");
@@ -126,4 +125,15 @@ async fn turns_that_a_skill_is_measured_by_wait_for_a_judges_word_and_keep_it() 
     assert_eq!((known.judge, known.tool_errors, known.good), (Some(0.75), 2, true));
     assert_eq!(store.skill_scores("drawn", 1, 9).await.expect("reads"), [(1, 0.75)]);
     assert!(!store.skill_score(drawn, None).await.expect("writes"), "too late");
+}
+
+#[tokio::test]
+async fn nothing_of_a_private_session_waits_for_a_judge() {
+    let home = Home::new();
+    let store = home.open().await;
+    let drawn = ended(&home, &store, "drawn", 0.2).await;
+    store.set_private("drawn", true, 9_500).await.expect("writes");
+    assert_eq!(store.skill_pending(Pending::Unscored, 10).await.expect("reads"), []);
+    let ready = store.skill_pending(Pending::Ready, 10).await.expect("reads");
+    assert_eq!(ready.iter().map(|turn| turn.turn).collect::<Vec<_>>(), [drawn], "it is settled without one");
 }
