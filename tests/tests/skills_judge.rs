@@ -87,15 +87,19 @@ async fn until_state(product: &Product, name: &str, expected: &str) -> String {
     .await
 }
 
-/// A skill that is learned, and then helps wherever it is shown.
-async fn proven(provider: &Provider, product: &Product) {
+/// A skill that is learned from a correction, and is on trial; nothing more is to be made of what follows.
+async fn learned(product: &Product) {
     let agent = product.agent().with_header("x-session-id", "s").with_header("x-turn-type", "main");
     let chat = Chat::new(Api::Chat).user("List the zebras with their dates.").send(&agent).await;
     let agent = agent.with_header("x-session-done", "true");
     chat.user("No, that's wrong. Write all zebra dates as year, month and day.").send(&agent).await;
     until_state(product, "the skill is on trial", "trial").await;
-    // What follows is corrected often; nothing more is to be made of that.
     assert_eq!(product.cli(&["config", "set", "skills.auto_evolve", "false"]).await.code, 0);
+}
+
+/// A skill that is learned, and then helps wherever it is shown.
+async fn proven(provider: &Provider, product: &Product) {
+    learned(product).await;
     for n in 0..TURNS {
         let agent = product.agent().with_header("x-session-id", &format!("t{n}")).with_header("x-turn-type", "main");
         let chat = Chat::new(Api::Chat).user("Make a zebra list that has zebra dates.").send(&agent).await;
@@ -278,12 +282,7 @@ fn scores(provider: &Provider, votes: &'static [&'static str]) {
 
 /// A skill on trial, and turns that fit it after which the user says nothing that tells.
 async fn on_trial(product: &Product, turns: u32) {
-    let agent = product.agent().with_header("x-session-id", "s").with_header("x-turn-type", "main");
-    let chat = Chat::new(Api::Chat).user("List the zebras with their dates.").send(&agent).await;
-    let agent = agent.with_header("x-session-done", "true");
-    chat.user("No, that's wrong. Write all zebra dates as year, month and day.").send(&agent).await;
-    until_state(product, "the skill is on trial", "trial").await;
-    assert_eq!(product.cli(&["config", "set", "skills.auto_evolve", "false"]).await.code, 0);
+    learned(product).await;
     for n in 0..turns {
         let agent = product.agent().with_header("x-session-id", &format!("t{n}")).with_header("x-turn-type", "main");
         let chat = Chat::new(Api::Chat).user("Make a zebra list that has zebra dates.").send(&agent).await;

@@ -82,7 +82,7 @@ impl Scorer {
         let evolution = Arc::clone(&self.tools.evolution);
         let habits = Habits::clone(&evolution.judge.habits());
         if habits != self.habits {
-            self.rest_until = None;
+            (self.rest_until, self.down_since, self.refused) = (None, None, 0);
             self.habits = habits.clone();
         }
         if habits.score_tokens == 0 || self.rest_until.is_some_and(|until| Instant::now() < until) {
